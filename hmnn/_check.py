@@ -1,0 +1,62 @@
+"""Checks at the door, with one wording: the parameter, what is allowed, what came."""
+
+import math
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+
+
+class DivergenceError(RuntimeError):
+    """The filter refused every update of a time step because none was finite."""
+
+
+def fail(name: str, allowed: str, value: Any) -> ValueError:
+    """Word an error: "memory must be in [0, 1]. Got 1.3."."""
+    return ValueError(f"{name} must be {allowed}. Got {value!r}.")
+
+
+def number(name: str, value: Any, allowed: str, holds: Callable[[float], bool]) -> float:
+    """Return `value` as a float if it is a finite number for which `holds` is true."""
+    if isinstance(value, str | bool) or np.ndim(value) != 0:
+        raise fail(name, allowed, value)
+    try:
+        result = float(value)
+    except (TypeError, ValueError):
+        raise fail(name, allowed, value) from None
+    if not math.isfinite(result) or not holds(result):
+        raise fail(name, allowed, value)
+    return result
+
+
+def unit(name: str, value: Any) -> float:
+    """A number in [0, 1]."""
+    return number(name, value, "in [0, 1]", lambda v: 0 <= v <= 1)
+
+
+def positive(name: str, value: Any) -> float:
+    """A positive number."""
+    return number(name, value, "a positive number", lambda v: v > 0)
+
+
+def count(name: str, value: Any, least: int = 1) -> int:
+    """A whole number of at least `least`."""
+    allowed = f"a whole number of at least {least}"
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
+        raise fail(name, allowed, value)
+    return int(value)
+
+
+def choice(name: str, value: Any, allowed: Iterable[str]) -> str:
+    """One of a list of words."""
+    words = list(allowed)
+    if not isinstance(value, str) or value not in words:
+        raise fail(name, "one of " + ", ".join(repr(w) for w in words), value)
+    return value
+
+
+def finite(name: str, value: np.ndarray, where: str = "") -> None:
+    """Refuse an array that holds NaN or infinity, saying in which row."""
+    if np.issubdtype(value.dtype, np.floating) and not np.isfinite(value).all():
+        row = int(np.argwhere(~np.isfinite(value))[0][0])
+        raise ValueError(f"{name} must be finite{where}. Got {value[row].ravel()[:5]} in row {row}.")

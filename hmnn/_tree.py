@@ -1,0 +1,54 @@
+"""A few helpers for pytrees of weights."""
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, PyTree
+
+from hmnn._types import Key, Weights
+
+
+def total(f: Callable[..., Float[Array, "..."]], weights: Weights, *rest: Any) -> Float[Array, ""]:
+    """Sum `f` over every weight of every leaf; `rest` may hold whole objects at the leaves."""
+    parts = jax.tree.map(lambda *leaf: jnp.sum(f(*leaf)), weights, *rest)
+    return sum(jax.tree.leaves(parts), start=jnp.zeros(()))
+
+
+def unzip(outer: Weights, tree: PyTree, kind: type) -> Any:
+    """Turn a tree of `kind` (a NamedTuple at each leaf of `outer`) into one `kind` of trees."""
+    leaves = structure(outer).flatten_up_to(tree)
+    return kind(*(structure(outer).unflatten(column) for column in zip(*leaves, strict=True)))
+
+
+def structure(tree: PyTree) -> Any:
+    """The tree's structure (JAX does not export the type)."""
+    return jax.tree.structure(tree)
+
+
+def keys(key: Key, weights: Weights) -> PyTree:
+    """An independent key for each leaf."""
+    shape = structure(weights)
+    return shape.unflatten(list(jax.random.split(key, shape.num_leaves)))
+
+
+def all_finite(tree: PyTree) -> Bool[Array, ""]:
+    """Whether every floating-point number of the tree is finite."""
+    checks = [jnp.isfinite(a).all() for a in jax.tree.leaves(tree) if jnp.issubdtype(a.dtype, jnp.floating)]
+    return jnp.stack(checks).all() if checks else jnp.array(True)
+
+
+def select(condition: Bool[Array, ""], yes: PyTree, no: PyTree) -> PyTree:
+    """Take every leaf from `yes` where the condition holds, else from `no`."""
+    return jax.tree.map(lambda a, b: jax.lax.select(condition, a, b), yes, no)
+
+
+def paths(weights: Weights) -> list[str]:
+    """The path of each leaf as text, such as `.layers[0].weight`."""
+    return [jax.tree_util.keystr(path) for path, _ in jax.tree_util.tree_leaves_with_path(weights)]
+
+
+def size(weights: Weights) -> int:
+    """How many weights there are."""
+    return sum(leaf.size for leaf in jax.tree.leaves(weights))

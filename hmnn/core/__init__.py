@@ -1,0 +1,1 @@
+"""The mathematics, on pytrees of weights: no networks, no files, no jit."""

@@ -1,0 +1,151 @@
+"""The class Q: what a posterior over one leaf of weights may look like.
+
+A family turns parameters and noise into weights, says itself as a mixture, and finds the
+member with given moments. Log density, mean and variance then come from `mixtures`.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple, Protocol
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, PyTree
+
+from hmnn import _check, _tree
+from hmnn._types import Scalar, Weights
+from hmnn.core import mixtures
+from hmnn.core.mixtures import Mixture
+
+RHO_FLOOR = -27.0
+"""s = softplus(rho) is never below softplus(-27) = 1.9e-12, so that 1/s^2 is finite in float32."""
+
+
+class Posterior(NamedTuple):
+    """theta = (m, s-tilde): the same type for one leaf (two arrays) and for a network (two trees)."""
+
+    location: Weights
+    rho: Weights
+
+
+class Noise(NamedTuple):
+    """epsilon = (eta, xi): which means are kept (None where all are) and standard normals."""
+
+    eta: Bool[Array, "..."] | None
+    xi: Float[Array, "..."]
+
+
+class Family(Protocol):
+    """What the filter asks of a family, one leaf at a time."""
+
+    @property
+    def keep(self) -> Scalar | None:
+        """gamma, or None where no mean is ever dropped."""
+
+    def draw(self, posterior: Posterior, noise: Noise) -> Array:
+        """The reparameterisation w = h(theta, epsilon)."""
+
+    def mixture(self, posterior: Posterior) -> Mixture:
+        """The member as a per-weight mixture."""
+
+    def match(self, target: Mixture) -> Posterior:
+        """The member with the moments of a mixture."""
+
+
+class Gaussian(NamedTuple):
+    """q = N(m, s^2)."""
+
+    @property
+    def keep(self) -> None:
+        """Every mean is kept."""
+
+    def draw(self, posterior: Posterior, noise: Noise) -> Array:
+        """W = m + s xi."""
+        return posterior.location + scale(posterior.rho) * noise.xi
+
+    def mixture(self, posterior: Posterior) -> Mixture:
+        """One mean and one variance."""
+        return Mixture((posterior.location,), (1.0,), (scale(posterior.rho) ** 2,), (1.0,))
+
+    def match(self, target: Mixture) -> Posterior:
+        """Mean and variance of the target."""
+        return _posterior(mixtures.mean(target), mixtures.variance(target))
+
+
+class DropConnect(NamedTuple):
+    """q = keep N(m, s^2) + (1 - keep) N(0, s^2), eq. (scalemixvarapp)."""
+
+    keep: Scalar
+
+    def draw(self, posterior: Posterior, noise: Noise) -> Array:
+        """W = eta m + s xi, eq. (scalemixvarapp_rand)."""
+        kept = jnp.where(jnp.asarray(noise.eta), posterior.location, 0.0)
+        return kept + scale(posterior.rho) * noise.xi
+
+    def mixture(self, posterior: Posterior) -> Mixture:
+        """Two means and one variance."""
+        means = (posterior.location, jnp.zeros((), posterior.location.dtype))
+        return Mixture(means, (self.keep, 1.0 - self.keep), (scale(posterior.rho) ** 2,), (1.0,))
+
+    def match(self, target: Mixture) -> Posterior:
+        """The target's mean, and its variance unless the family is too wide at that mean.
+
+        keep m is the mean and s^2 + keep (1 - keep) m^2 the variance, so a far mean with a small
+        variance is out of reach; then s is half the standard deviation inside the target's components.
+        """
+        location = mixtures.mean(target) / self.keep
+        variance = mixtures.variance(target) - self.keep * (1.0 - self.keep) * location**2
+        return _posterior(location, jnp.maximum(variance, 0.25 * mixtures.within(target)))
+
+
+def scale(rho: Float[Array, "..."]) -> Float[Array, "..."]:
+    """S = log(1 + exp(s-tilde)), bounded away from 0."""
+    return jax.nn.softplus(jnp.maximum(rho, RHO_FLOOR))
+
+
+def rho_of(scale: Float[Array, "..."]) -> Float[Array, "..."]:
+    """The s-tilde of a standard deviation, the inverse of `scale`."""
+    return jnp.maximum(scale + jnp.log(-jnp.expm1(-scale)), RHO_FLOOR)
+
+
+def _posterior(location: Array, variance: Array) -> Posterior:
+    return Posterior(location, rho_of(jnp.sqrt(variance) * jnp.ones_like(location)))
+
+
+Where = str | Callable[[str], bool]
+"""Which weights are dropped: "all", "internal", "all_but_last", "none" or a test of a leaf's path."""
+
+
+def assign(weights: Weights, keep: Scalar | PyTree = 1.0, where: Where = "internal") -> PyTree:
+    """Give each leaf its family: DropConnect where `where` says so, Gaussian elsewhere.
+
+    Args:
+        weights: the weights or their shapes.
+        keep: gamma in (0, 1], one number or a tree of numbers shaped like the weights.
+        where: "all", "internal" (neither the first nor the last layer), "all_but_last", "none",
+            or a function of a leaf's path (`.layers[0].weight`) that says whether it is dropped.
+    """
+    structure = _tree.structure(weights)
+    single = _tree.structure(keep) == _tree.structure(0)
+    if not single and _tree.structure(keep) != structure:
+        raise _check.fail("keep", "a number or a tree shaped like the weights", _tree.structure(keep))
+    rates = [keep] * structure.num_leaves if single else structure.flatten_up_to(keep)
+    chosen = _chosen(_tree.paths(weights), where)
+    pairs = zip(chosen, rates, strict=True)
+    return structure.unflatten([DropConnect(_rate(rate)) if drop else Gaussian() for drop, rate in pairs])
+
+
+def _rate(keep: Scalar) -> Scalar:
+    if getattr(keep, "ndim", 0) == 0 and not isinstance(keep, jax.core.Tracer):
+        return _check.number("keep", keep, "in (0, 1]", lambda v: 0 < v <= 1)
+    if not isinstance(keep, jax.core.Tracer) and not bool(jnp.all((keep > 0) & (keep <= 1))):
+        raise _check.fail("keep", "in (0, 1] for every weight", keep)
+    return keep
+
+
+def _chosen(paths: list[str], where: Where) -> list[bool]:
+    if callable(where):
+        return [bool(where(path)) for path in paths]
+    _check.choice("keep_where", where, ["all", "internal", "all_but_last", "none"])
+    layers = [path[: max(path.rfind("."), path.rfind("["))] for path in paths]
+    excluded = {"all": set(), "none": set(layers), "all_but_last": {layers[-1]}, "internal": {layers[0], layers[-1]}}
+    return [layer not in excluded[where] for layer in layers]

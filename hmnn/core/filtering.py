@@ -1,0 +1,184 @@
+"""The recursion itself: pi_t = V C_t P pi_{t-1}, eq. (klfilter) and Algorithm 1.
+
+P is `prior`, C and V together are `projection.project`, and `step` is the line.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int, PyTree
+
+from hmnn import _tree
+from hmnn._types import Key, Scalar, Weights
+from hmnn.core import mixtures, objective, projection
+from hmnn.core.families import Posterior, rho_of, scale
+from hmnn.core.kernels import Kernel
+from hmnn.core.likelihoods import Likelihood
+from hmnn.core.objective import Batch
+from hmnn.core.projection import Descent, Pace, Path
+
+FIRST = 2**31 - 1
+"""Folded into the key for theta_1; time steps fold in t."""
+
+
+class Plan(NamedTuple):
+    """The parts of a filter that are compiled in."""
+
+    start: Callable[[Key], Weights]
+    """m of theta_1, the first guess: a network's own initial weights."""
+    descent: Descent
+    restart: bool = False
+    """Whether the optimiser forgets its state at every time step."""
+
+
+class Model(NamedTuple):
+    """The model's numbers, which are traced: another value never compiles again."""
+
+    kernel: Kernel
+    family: PyTree
+    likelihood: Likelihood
+    pace: Pace = Pace()
+    initial_scale: Scalar = 0.6931471805599453
+    """Standard deviation of lambda_0."""
+    start_rho: tuple[Scalar, Scalar] = (-3.0, -2.0)
+    """Range of s-tilde of theta_1."""
+
+
+class State(NamedTuple):
+    """All that the next time step needs."""
+
+    posterior: Posterior
+    optimiser: PyTree
+    key: Key
+    t: Int[Array, ""]
+    rejected: Int[Array, ""]
+
+
+class Info(NamedTuple):
+    """What a person wants to see of a time step."""
+
+    free_energy: Float[Array, ""]
+    misfit: Float[Array, ""]
+    divergence: Float[Array, ""]
+    finite: Bool[Array, ""]
+    rejected: Int[Array, ""]
+    """Epochs undone in this time step."""
+    diverged: Bool[Array, ""]
+    mean_scale: Float[Array, ""]
+    drift: Float[Array, ""]
+    """Responsibility of the big jump, mean over all weights; NaN for a kernel without one."""
+    drift_by_leaf: PyTree
+
+
+def init(key: Key, plan: Plan, model: Model) -> State:
+    """pi_0 = lambda_0: independent N(0, initial_scale^2)."""
+    weights = jax.eval_shape(plan.start, key)
+    zeros = jax.tree.map(lambda w: jnp.zeros(w.shape, w.dtype), weights)
+    rho = jax.tree.map(lambda w: w + rho_of(jnp.asarray(model.initial_scale, w.dtype)), zeros)
+    posterior = Posterior(zeros, rho)
+    optimiser = plan.descent.optimiser(model.pace.learning_rate).init(posterior)
+    zero = jnp.zeros((), jnp.int32)
+    return State(posterior, optimiser, key, zero, zero)
+
+
+def prior(model: Model, posterior: Posterior) -> PyTree:
+    """P pi_{t-1}: the law of the weights before the data of time t, one mixture per leaf."""
+    centre = model.kernel.centre.at(posterior.location)
+    moved = objective.mixture(posterior, model.family)
+    return jax.tree.map(lambda _, law, mu: model.kernel(law, mu), posterior.location, moved, centre)
+
+
+def step(plan: Plan, model: Model, state: State, batch: Batch) -> tuple[State, Info]:
+    """pi_t = V C_t P pi_{t-1}."""
+    key = jax.random.fold_in(state.key, state.t)
+    before = prior(model, state.posterior)
+    theta = jax.lax.cond(state.t == 0, lambda: _first_guess(state.key, plan, model), lambda: state.posterior)
+    optimiser = plan.descent.optimiser(model.pace.learning_rate).init(theta) if plan.restart else state.optimiser
+    path, undone = projection.project(
+        jax.random.fold_in(key, 0),
+        plan.descent,
+        model.pace,
+        model.likelihood,
+        model.family,
+        before,
+        Path(theta, optimiser, state.rejected),
+        batch,
+    )
+    after = State(path.posterior, path.optimiser, state.key, state.t + 1, path.rejected)
+    return after, _info(jax.random.fold_in(key, 1), plan, model, before, after, batch, undone)
+
+
+def advance(model: Model, state: State) -> State:
+    """A time step without data: the posterior moves by the kernel and is matched by its moments."""
+    matched = jax.tree.map(
+        lambda _, member, law: member.match(law), state.posterior.location, model.family, prior(model, state.posterior)
+    )
+    return state._replace(posterior=_tree.unzip(state.posterior.location, matched, Posterior), t=state.t + 1)
+
+
+def scan(plan: Plan, model: Model, state: State, batches: Batch) -> tuple[State, tuple[Posterior, Info]]:
+    """Filter a stream whose time steps are stacked along the first axis; keep every posterior."""
+
+    def one(state: State, batch: Batch) -> tuple[State, tuple[Posterior, Info]]:
+        state, info = step(plan, model, state, batch)
+        return state, (state.posterior, info)
+
+    return jax.lax.scan(one, state, batches)
+
+
+def _first_guess(key: Key, plan: Plan, model: Model) -> Posterior:
+    """theta_1: the network's initial weights, s-tilde uniform in a range."""
+    location_key, rho_key = jax.random.split(jax.random.fold_in(key, FIRST))
+    location = plan.start(location_key)
+    low, high = model.start_rho
+    rho = jax.tree.map(
+        lambda w, k: low + (high - low) * jax.random.uniform(k, w.shape, w.dtype),
+        location,
+        _tree.keys(rho_key, location),
+    )
+    return Posterior(location, rho)
+
+
+def _info(key: Key, plan: Plan, model: Model, before: PyTree, after: State, batch: Batch, undone: Array) -> Info:
+    """Evaluate the free energy and its terms at the new posterior, on all the data of the step."""
+    theta, descent = after.posterior, plan.descent
+
+    def one(i: Array) -> tuple[Array, Array, PyTree]:
+        epsilon = descent.source(jax.random.fold_in(key, i), theta.location, model.family)
+        w = objective.draw(theta, model.family, epsilon)
+        drift = jax.tree.map(lambda w, law: mixtures.widest(law, w).mean(), w, before)
+        divergence = objective.divergence(theta, model.family, before, w)
+        return _misfit(descent, model, w, batch), divergence, drift
+
+    misfit, divergence, drift = jax.tree.map(lambda a: a.mean(axis=0), jax.lax.map(one, jnp.arange(descent.samples)))
+    weights = _tree.size(theta.location)
+    overall = sum(
+        leaf * w.size for leaf, w in zip(jax.tree.leaves(drift), jax.tree.leaves(theta.location), strict=True)
+    )
+    energy = misfit + model.pace.temperature * divergence
+    return Info(
+        free_energy=energy,
+        misfit=misfit,
+        divergence=divergence,
+        finite=(undone == 0) & jnp.isfinite(energy),
+        rejected=undone,
+        diverged=after.rejected >= descent.patience,
+        mean_scale=_tree.total(scale, theta.rho) / weights,
+        drift=overall / weights,
+        drift_by_leaf=drift,
+    )
+
+
+def _misfit(descent: Descent, model: Model, w: Weights, batch: Batch) -> Array:
+    """-log g over all rows, minibatch by minibatch, so that a large step needs no large memory."""
+    size = batch.x.shape[0]
+    rows = min(descent.minibatch or size, size)
+    order = jnp.pad(jnp.arange(size), (0, -size % rows))
+
+    def add(i: Array, total: Array) -> Array:
+        part = projection.minibatch(batch, order, i, rows)
+        return total + objective.misfit(descent.apply, model.likelihood, w, part)
+
+    return jax.lax.fori_loop(0, (batch.rows + rows - 1) // rows, add, jnp.zeros((), jax.tree.leaves(w)[0].dtype))

@@ -1,0 +1,165 @@
+"""P: how the weights move from one time step to the next.
+
+A kernel sends a mixture to a mixture in closed form, one leaf at a time. To add one: a NamedTuple
+of numbers with a `centre` and a `__call__`, a function that checks them, and a name in `KERNELS`.
+"""
+
+import math
+from typing import NamedTuple, Protocol
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array
+
+from hmnn import _check, _tree
+from hmnn._types import Scalar, Weights
+from hmnn.core import mixtures
+from hmnn.core.mixtures import Jumps, Mixture
+
+JUMP_SCALE, SHRINK = math.exp(-2), math.exp(4)
+"""sigma and c of the paper's evolving classifier."""
+
+
+class Centre(NamedTuple):
+    """mu = follow m_{t-1} + (1 - follow) anchor: a number decides, so that no choice compiles again."""
+
+    follow: Scalar
+    anchor: Weights | Scalar
+
+    def at(self, location: Weights) -> Weights:
+        """Mu for every leaf, given m_{t-1}."""
+        anchor = self.anchor
+        if _tree.structure(anchor) != _tree.structure(location):
+            anchor = jax.tree.map(lambda m: jnp.asarray(self.anchor, m.dtype), location)
+        return jax.tree.map(lambda m, a: self.follow * m + (1.0 - self.follow) * a, location, anchor)
+
+
+class Kernel(Protocol):
+    """What the filter asks of a kernel."""
+
+    @property
+    def centre(self) -> Centre:
+        """Where the weights are pulled to."""
+
+    def __call__(self, mixture: Mixture, centre: Array) -> Mixture:
+        """The law of the weights of one leaf after the move."""
+
+
+class Jump(NamedTuple):
+    """The paper's kernel: shrink towards the centre, then a big jump or a small one, eq. (trans_kernel)."""
+
+    memory: Scalar
+    jump_scale: Scalar
+    shrink: Scalar
+    jump_prob: Scalar
+    centre: Centre
+
+    def __call__(self, mixture: Mixture, centre: Array) -> Mixture:
+        """P pi_{t-1}, eq. (evolving_prior)."""
+        return mixtures.move(mixture, self.memory, centre, _jumps(self))
+
+
+class OrnsteinUhlenbeck(NamedTuple):
+    """The adaptation of Kurle et al.: without data the weights tend to N(centre, scale^2)."""
+
+    memory: Scalar
+    scale: Scalar
+    centre: Centre
+
+    def __call__(self, mixture: Mixture, centre: Array) -> Mixture:
+        """Shrink by memory, add variance (1 - memory^2) scale^2."""
+        variance = (1.0 - self.memory**2) * self.scale**2
+        return mixtures.move(mixture, self.memory, centre, Jumps((1.0,), (variance,)))
+
+
+class Static(NamedTuple):
+    """The Dirac kernel of variational continual learning: the weights stay where they are."""
+
+    centre: Centre
+
+    def __call__(self, mixture: Mixture, centre: Array) -> Mixture:
+        """Nothing moves."""
+        return mixture
+
+
+class Reset(NamedTuple):
+    """Bayes by Backprop: everything is forgotten, the prior is the scale mixture at the centre."""
+
+    jump_scale: Scalar
+    shrink: Scalar
+    jump_prob: Scalar
+    centre: Centre
+
+    def __call__(self, mixture: Mixture, centre: Array) -> Mixture:
+        """The jump kernel with memory 0, without its two equal means."""
+        jumps = _jumps(self)
+        variances = tuple(jnp.asarray(v, mixture.variances[0].dtype) for v in jumps.variances)
+        return Mixture((centre,), (1.0,), variances, jumps.weights)
+
+
+def jump(
+    memory: float = 0.5,
+    jump_scale: float = JUMP_SCALE,
+    shrink: float = SHRINK,
+    jump_prob: float = 0.5,
+    centre: str | Weights = "previous",
+) -> Jump:
+    """The jump kernel.
+
+    Args:
+        memory: alpha in [0, 1]; 0 forgets everything.
+        jump_scale: sigma > 0, the big jump's standard deviation (exp(-2) by default).
+        shrink: c > 1; the small jump's standard deviation is sigma / c (exp(4) by default).
+        jump_prob: phi in [0, 1], the prior probability of a big jump.
+        centre: mu: "zero", "previous" (m_{t-1}), a number or a tree shaped like the weights.
+    """
+    memory = _check.unit("memory", memory)
+    return Jump(memory, *_check_jumps(jump_scale, shrink, jump_prob), _centre(centre))
+
+
+def ornstein_uhlenbeck(memory: float = 0.9, scale: float = 1.0, centre: str | Weights = "zero") -> OrnsteinUhlenbeck:
+    """The kernel of Kurle et al., with memory in [0, 1] and the stationary standard deviation `scale`."""
+    return OrnsteinUhlenbeck(_check.unit("memory", memory), _check.positive("scale", scale), _centre(centre))
+
+
+def static() -> Static:
+    """The kernel that does not move."""
+    return Static(_centre("previous"))
+
+
+def reset(
+    jump_scale: float = JUMP_SCALE,
+    shrink: float = SHRINK,
+    jump_prob: float = 0.5,
+    centre: str | Weights = "zero",
+) -> Reset:
+    """The kernel that forgets everything; arguments as in `jump`."""
+    return Reset(*_check_jumps(jump_scale, shrink, jump_prob), _centre(centre))
+
+
+KERNELS = {"jump": jump, "ornstein_uhlenbeck": ornstein_uhlenbeck, "static": static, "reset": reset}
+
+
+def _jumps(kernel: Jump | Reset) -> Jumps:
+    """The jump's own law: sigma with probability phi, sigma / c otherwise."""
+    return Jumps(
+        weights=(kernel.jump_prob, 1.0 - kernel.jump_prob),
+        variances=(kernel.jump_scale**2, (kernel.jump_scale / kernel.shrink) ** 2),
+    )
+
+
+def _check_jumps(jump_scale: float, shrink: float, jump_prob: float) -> tuple[float, float, float]:
+    return (
+        _check.positive("jump_scale", jump_scale),
+        _check.number("shrink", shrink, "greater than 1", lambda v: v > 1),
+        _check.unit("jump_prob", jump_prob),
+    )
+
+
+def _centre(centre: str | Weights) -> Centre:
+    if isinstance(centre, str):
+        _check.choice("centre", centre, ["zero", "previous"])
+        return Centre(float(centre == "previous"), 0.0)
+    if isinstance(centre, float | int):
+        return Centre(0.0, _check.number("centre", centre, "a finite number", lambda _: True))
+    return Centre(0.0, centre)

@@ -1,0 +1,100 @@
+"""The one type that connects families and kernels: a Gaussian mixture per weight.
+
+A mixture is a product of choices: a mean drawn from `means` and, independently of it, a variance
+drawn from `variances`. Four components of the evolving prior are two means and two variances,
+and that is how they are stored. Each array has the shape of the leaf or is a scalar.
+"""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from hmnn._types import Scalar
+
+LOG_2PI = 1.8378770664093453
+
+
+class Mixture(NamedTuple):
+    """sum_ij p_i q_j N(means[i], variances[j]) for every weight of one leaf."""
+
+    means: tuple[Array, ...]
+    mean_weights: tuple[Scalar, ...]
+    variances: tuple[Array, ...]
+    variance_weights: tuple[Scalar, ...]
+
+
+class Jumps(NamedTuple):
+    """A mixture of centred Gaussians, widest first."""
+
+    weights: tuple[Scalar, ...]
+    variances: tuple[Scalar, ...]
+
+
+def move(mixture: Mixture, memory: Scalar, centre: Array, jumps: Jumps) -> Mixture:
+    """Send w to centre + memory (w - centre) + a jump, for every component (the paper's lemma).
+
+    Args:
+        mixture: the law of w.
+        memory: alpha.
+        centre: mu, of the leaf's shape or a scalar.
+        jumps: the law of the jump.
+    """
+    new = list(zip(jumps.weights, jumps.variances, strict=True))
+    old = list(zip(mixture.variance_weights, mixture.variances, strict=True))
+    return Mixture(
+        means=tuple(centre + memory * (mean - centre) for mean in mixture.means),
+        mean_weights=mixture.mean_weights,
+        variances=tuple(memory**2 * v + jump for _, jump in new for _, v in old),
+        variance_weights=tuple(p * q for p, _ in new for q, _ in old),
+    )
+
+
+def log_prob(mixture: Mixture, w: Float[Array, "..."]) -> Float[Array, "..."]:
+    """The log density at w, weight by weight."""
+    return jax.nn.logsumexp(_component_log_probs(mixture, w), axis=(0, 1))
+
+
+def mean(mixture: Mixture) -> Array:
+    """The mean of each weight."""
+    return _average(mixture.mean_weights, mixture.means)
+
+
+def within(mixture: Mixture) -> Array:
+    """The mean variance inside the components."""
+    return _average(mixture.variance_weights, mixture.variances)
+
+
+def variance(mixture: Mixture) -> Array:
+    """The variance of each weight."""
+    middle = mean(mixture)
+    return within(mixture) + _average(mixture.mean_weights, tuple((m - middle) ** 2 for m in mixture.means))
+
+
+def widest(mixture: Mixture, w: Float[Array, "..."]) -> Float[Array, "..."]:
+    """The probability that w came from the first (the widest) variance; NaN if there is only one."""
+    if len(mixture.variances) == 1:
+        return jnp.full_like(w, jnp.nan)
+    logs = jax.nn.logsumexp(_component_log_probs(mixture, w), axis=0)
+    return jax.nn.softmax(logs, axis=0)[0]
+
+
+def _average(weights: tuple[Scalar, ...], values: tuple[Array, ...]) -> Array:
+    terms = [w * v for w, v in zip(weights, values, strict=True)]
+    return sum(terms[1:], start=terms[0])
+
+
+def _component_log_probs(mixture: Mixture, w: Float[Array, "..."]) -> Float[Array, "A B ..."]:
+    def component(p: Scalar, m: Array, q: Scalar, v: Array) -> Array:
+        log_density = -0.5 * ((w - m) ** 2 / v + jnp.log(v) + LOG_2PI)
+        return _safe_log(p) + _safe_log(q) + log_density
+
+    means = list(zip(mixture.mean_weights, mixture.means, strict=True))
+    variances = list(zip(mixture.variance_weights, mixture.variances, strict=True))
+    return jnp.stack([jnp.stack([component(p, m, q, v) for q, v in variances]) for p, m in means])
+
+
+def _safe_log(p: Scalar) -> Array:
+    """Log p, which is -inf at 0 without poisoning the gradient."""
+    return jnp.where(p > 0, jnp.log(jnp.where(p > 0, p, 1.0)), -jnp.inf)

@@ -1,0 +1,141 @@
+"""V: the member of the family closest to the corrected law, by gradient descent on the free energy.
+
+Epochs of shuffled minibatches, all in one compiled loop. The number of epochs, of rows and of
+minibatches are traced, so a stream compiles once. An epoch that ends with a number that is not
+finite is undone and counted; after `patience` such epochs in a row the projection gives up.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import optax
+from jaxtyping import Array, Int, PyTree
+
+from hmnn import _tree
+from hmnn._types import Key, Scalar
+from hmnn.core import noise as noises
+from hmnn.core import objective
+from hmnn.core.families import RHO_FLOOR, Posterior
+from hmnn.core.likelihoods import Likelihood
+from hmnn.core.objective import Apply, Batch
+
+
+class Descent(NamedTuple):
+    """How to descend: the parts that are compiled in."""
+
+    apply: Apply
+    optimiser: Callable[[Scalar], optax.GradientTransformation] = optax.sgd
+    minibatch: int | None = None
+    samples: int = 1
+    kl_weights: str = "uniform"
+    source: noises.Source = noises.random
+    patience: int = 10
+
+
+class Pace(NamedTuple):
+    """How to descend: the numbers, which are traced."""
+
+    learning_rate: Scalar = 1e-3
+    epochs: Scalar = 100
+    temperature: Scalar = 1.0
+
+
+class Path(NamedTuple):
+    """Where the descent is."""
+
+    posterior: Posterior
+    optimiser: PyTree
+    rejected: Int[Array, ""]
+    """Epochs undone in a row, up to now."""
+
+
+KL_WEIGHTS = {
+    "uniform": lambda i, total: 1.0 / total,
+    # Blundell et al.: 2^(M-i) / (2^M - 1) for i = 1 .. M, written so that it cannot overflow.
+    "geometric": lambda i, total: 0.5 ** (i + 1.0) / (1.0 - 0.5**total),
+}
+"""What the KL term counts in minibatch i = 0 .. total - 1; the weights of an epoch sum to 1."""
+
+
+def project(
+    key: Key,
+    descent: Descent,
+    pace: Pace,
+    likelihood: Likelihood,
+    family: PyTree,
+    prior: PyTree,
+    start: Path,
+    batch: Batch,
+) -> tuple[Path, Int[Array, ""]]:
+    """Minimise the free energy from `start`; also return how many epochs were undone."""
+    optimiser = descent.optimiser(pace.learning_rate)
+    size = batch.x.shape[0]
+    rows = min(descent.minibatch or size, size)
+    total = jnp.maximum(1, (batch.rows + rows - 1) // rows)
+
+    def update(i: Array, path: Path, key: Key, order: Array | None) -> Path:
+        part = batch if order is None else minibatch(batch, order, i, rows)
+        weight = pace.temperature * KL_WEIGHTS[descent.kl_weights](i, total)
+        gradient = _gradient(
+            jax.random.fold_in(key, i), descent, likelihood, path.posterior, family, prior, part, weight
+        )
+        updates, state = optimiser.update(gradient, path.optimiser, path.posterior)
+        posterior = _bounded(optax.apply_updates(path.posterior, updates))
+        return Path(posterior, state, path.rejected)
+
+    def epoch(carry: tuple[Array, Path, Array]) -> tuple[Array, Path, Array]:
+        i, path, undone = carry
+        shuffle_key, noise_key = jax.random.split(jax.random.fold_in(key, i))
+        order = None if rows == size else _shuffled(shuffle_key, size, rows, batch.rows)
+        after = jax.lax.fori_loop(0, total, lambda j, p: update(j, p, noise_key, order), path)
+        good = _tree.all_finite((after.posterior, after.optimiser))
+        kept = _tree.select(
+            good, after._replace(rejected=jnp.zeros_like(path.rejected)), path._replace(rejected=path.rejected + 1)
+        )
+        return i + 1, kept, undone + ~good
+
+    def going_on(carry: tuple[Array, Path, Array]) -> Array:
+        i, path, _ = carry
+        return (i < pace.epochs) & (path.rejected < descent.patience)
+
+    zero = jnp.zeros((), jnp.int32)
+    _, path, undone = jax.lax.while_loop(going_on, epoch, (zero, start, zero))
+    return path, undone
+
+
+def _gradient(key, descent, likelihood, posterior, family, prior, part, weight) -> Posterior:
+    """The mean over N draws of the gradient of one minibatch's free energy."""
+
+    def loss(w):
+        return objective.misfit(descent.apply, likelihood, w, part)
+
+    def one(i):
+        epsilon = descent.source(jax.random.fold_in(key, i), posterior.location, family)
+        return objective.gradient(loss, posterior, family, prior, epsilon, weight)
+
+    if descent.samples == 1:
+        return one(0)
+    zero = jax.tree.map(jnp.zeros_like, posterior)
+    added = jax.lax.fori_loop(0, descent.samples, lambda i, acc: jax.tree.map(jnp.add, acc, one(i)), zero)
+    return jax.tree.map(lambda g: g / descent.samples, added)
+
+
+def _shuffled(key: Key, size: int, minibatch: int, rows: Scalar) -> Int[Array, " padded"]:
+    """The rows in random order, padding last, filled up to whole minibatches."""
+    draws = jax.random.uniform(key, (size,))
+    order = jnp.argsort(jnp.where(jnp.arange(size) < rows, draws, 2.0))
+    return jnp.pad(order, (0, -size % minibatch))
+
+
+def minibatch(batch: Batch, order: Array, i: Array, rows: int) -> Batch:
+    """Minibatch i of the rows in this order; `order` has the real rows first."""
+    taken = jax.lax.dynamic_slice(order, (i * rows,), (rows,))
+    real = jnp.clip(batch.rows - i * rows, 0, rows)
+    return Batch(batch.x[taken], batch.y[taken], real)
+
+
+def _bounded(posterior: Posterior) -> Posterior:
+    """Keep s-tilde above its floor, where its gradient lives."""
+    return posterior._replace(rho=jax.tree.map(lambda rho: jnp.maximum(rho, RHO_FLOOR), posterior.rho))

@@ -1,0 +1,253 @@
+"""The variational filter and the methods that are settings of it: jit lives here."""
+
+import warnings
+from functools import partial
+from typing import Any
+
+import jax
+import numpy as np
+import optax
+from jaxtyping import PyTree
+
+from hmnn import _check, _tree
+from hmnn._types import Key
+from hmnn.core import families, filtering, kernels, likelihoods, noise, prediction
+from hmnn.core.filtering import Info, Model, Plan, State
+from hmnn.core.kernels import Kernel
+from hmnn.core.likelihoods import Likelihood
+from hmnn.core.objective import Batch
+from hmnn.core.prediction import Prediction
+from hmnn.core.projection import KL_WEIGHTS, Descent, Pace
+from hmnn.methods import base
+from hmnn.methods.base import Method
+from hmnn.networks import Network
+
+OPTIMISERS = {"sgd": optax.sgd, "adam": optax.adam}
+POINTS = ("mean", "location", "sampled")
+
+
+def build(
+    network: Network,
+    likelihood: Likelihood | str,
+    kernel: Kernel,
+    *,
+    keep: float | PyTree = 1.0,
+    keep_where: families.Where = "internal",
+    optimiser: Any = "sgd",
+    learning_rate: float = 1e-3,
+    epochs: int = 100,
+    minibatch: int | None = 128,
+    samples: int = 1,
+    kl_weights: str = "uniform",
+    temperature: float = 1.0,
+    initial_scale: float = 0.6931471805599453,
+    start_rho: tuple[float, float] = (-3.0, -2.0),
+    restart: bool = False,
+    patience: int = 10,
+    source: noise.Source = noise.random,
+) -> Method:
+    """Assemble a filter from a network, a likelihood and a kernel.
+
+    Args:
+        network: see `hmnn.networks`.
+        likelihood: one of `hmnn.core.likelihoods`, or its name.
+        kernel: one of `hmnn.core.kernels`.
+        keep: gamma in (0, 1], the probability that a weight's mean is kept; a number or a tree.
+        keep_where: which weights may be dropped: "internal", "all", "all_but_last", "none" or a test of the path.
+        optimiser: "sgd", "adam" or a function of the learning rate such as `optax.rmsprop`.
+        learning_rate: step size on the summed loss.
+        epochs: passes over the data of a time step.
+        minibatch: rows of a minibatch, or None for all rows at once.
+        samples: N, draws of the weights for one gradient.
+        kl_weights: "uniform" (1/M each) or "geometric" (Blundell et al.).
+        temperature: factor of the KL term; below 1 the result is a cold posterior, not Bayes.
+        initial_scale: standard deviation of lambda_0.
+        start_rho: range of s-tilde of the first guess.
+        restart: whether the optimiser's own state starts anew at every time step.
+        patience: epochs that may be undone in a row before `DivergenceError`.
+        source: where the noise comes from.
+    """
+    shapes = _shapes(network)
+    likelihood = _likelihood(likelihood)
+    model = Model(
+        kernel=_kernel(kernel, shapes),
+        family=families.assign(shapes, keep, keep_where),
+        likelihood=likelihood,
+        pace=Pace(
+            learning_rate=_check.positive("learning_rate", learning_rate),
+            epochs=_check.count("epochs", epochs),
+            temperature=_check.number("temperature", temperature, "at least 0", lambda v: v >= 0),
+        ),
+        initial_scale=_check.positive("initial_scale", initial_scale),
+        start_rho=_range(start_rho),
+    )
+    descent = Descent(
+        apply=network.apply,
+        optimiser=_optimiser(optimiser),
+        minibatch=None if minibatch is None else _check.count("minibatch", minibatch),
+        samples=_check.count("samples", samples),
+        kl_weights=_check.choice("kl_weights", kl_weights, KL_WEIGHTS),
+        source=source,
+        patience=_check.count("patience", patience),
+    )
+    return _method(Plan(network.init, descent, bool(restart)), model)
+
+
+def hmnn(
+    network: Network,
+    likelihood: Likelihood | str,
+    *,
+    memory: float = 0.5,
+    jump_scale: float = kernels.JUMP_SCALE,
+    shrink: float = kernels.SHRINK,
+    jump_prob: float = 0.5,
+    centre: str | PyTree = "previous",
+    **settings: Any,
+) -> Method:
+    """The hidden Markov neural network of the paper: the jump kernel; `settings` as in `build`."""
+    return build(network, likelihood, kernels.jump(memory, jump_scale, shrink, jump_prob, centre), **settings)
+
+
+def bbp(
+    network: Network,
+    likelihood: Likelihood | str,
+    *,
+    jump_scale: float = kernels.JUMP_SCALE,
+    shrink: float = kernels.SHRINK,
+    jump_prob: float = 0.5,
+    **settings: Any,
+) -> Method:
+    """Bayes by Backprop, warm started: the prior is the same at every time step. For T = 1 take one step."""
+    return build(network, likelihood, kernels.reset(jump_scale, shrink, jump_prob), **settings)
+
+
+def vcl(network: Network, likelihood: Likelihood | str, **settings: Any) -> Method:
+    """Variational continual learning without a coreset: the static kernel."""
+    return build(network, likelihood, kernels.static(), **settings)
+
+
+def kurle(
+    network: Network, likelihood: Likelihood | str, *, memory: float = 0.9, scale: float = 1.0, **settings: Any
+) -> Method:
+    """The adaptation of Kurle et al.: the Ornstein-Uhlenbeck kernel and a Gaussian family."""
+    return build(network, likelihood, kernels.ornstein_uhlenbeck(memory, scale), **settings)
+
+
+@partial(jax.jit, static_argnums=0)
+def _init(plan: Plan, model: Model, key: Key) -> State:
+    return filtering.init(key, plan, model)
+
+
+@partial(jax.jit, static_argnums=0)
+def _step(plan: Plan, model: Model, state: State, batch: Batch) -> tuple[State, Info]:
+    return filtering.step(plan, model, state, batch)
+
+
+@jax.jit
+def _advance(model: Model, state: State) -> State:
+    return filtering.advance(model, state)
+
+
+@partial(jax.jit, static_argnums=(0, 4, 5))
+def _predict(plan: Plan, model: Model, state: State, x: Any, point: str, samples: int, level: float) -> Prediction:
+    return prediction.predict(plan, model, state, x, point, samples, level)
+
+
+def _method(plan: Plan, model: Model) -> Method:
+    outputs: dict[Any, int] = {}
+
+    def width(x: np.ndarray) -> int:
+        """How many outputs the network gives; this also catches inputs of the wrong shape."""
+        if x.shape[1:] not in outputs:
+            outputs[x.shape[1:]] = _width(plan, x)
+        return outputs[x.shape[1:]]
+
+    def init(key: Key) -> State:
+        return _init(plan, model, _key(key))
+
+    def step(state: State, data: Any) -> tuple[State, Info | None]:
+        if data is None:
+            return _advance(model, state), None
+        t = int(state.t) + 1
+        batch = base.batch(data, t)
+        base.check_labels(model.likelihood, width(batch.x), batch.y[: batch.rows], t)
+        after, info = _step(plan, model, state, batch)
+        if bool(info.diverged):
+            raise _check.DivergenceError(
+                f"The free energy had no finite gradient in {plan.descent.patience} epochs in a row at t = {t}; "
+                "the state is unchanged. Try a smaller learning_rate, or look for outliers in the data."
+            )
+        if not bool(info.finite):
+            said = f"{int(info.rejected)} epochs at t = {t} were not finite and were undone."
+            warnings.warn(said, RuntimeWarning, stacklevel=2)
+        return after, info
+
+    def predict(state: State, x: Any, point: str = "mean", samples: int = 0, level: float = 0.95) -> Prediction:
+        _check.choice("point", point, POINTS)
+        _check.number("level", level, "in (0, 1)", lambda v: 0 < v < 1)
+        samples = _check.count("samples", samples, least=1 if point == "sampled" else 0)
+        rows = base.inputs(x)
+        width(rows)
+        return base.first_rows(_predict(plan, model, state, base.pad(rows), point, samples, level), len(rows))
+
+    return Method(init, step, predict)
+
+
+def _shapes(network: Any) -> PyTree:
+    if not isinstance(network, Network):
+        raise _check.fail("network", "a Network (see hmnn.networks)", type(network).__name__)
+    return jax.eval_shape(network.init, jax.random.key(0))
+
+
+def _width(plan: Plan, x: np.ndarray) -> int:
+    weights = jax.eval_shape(plan.start, jax.random.key(0))
+    try:
+        shape = jax.eval_shape(plan.descent.apply, weights, x).shape
+    except (TypeError, ValueError) as error:
+        first = str(error).splitlines()[0]
+        raise _check.fail("x", f"rows that the network takes ({first})", f"rows of shape {x.shape[1:]}") from None
+    return int(np.prod(shape[1:]))
+
+
+def _likelihood(likelihood: Any) -> Likelihood:
+    if isinstance(likelihood, str):
+        return likelihoods.LIKELIHOODS[_check.choice("likelihood", likelihood, likelihoods.LIKELIHOODS)]()
+    if not all(hasattr(likelihood, name) for name in ("log_prob", "mean", "variance")):
+        raise _check.fail("likelihood", "a likelihood or the name of one", likelihood)
+    return likelihood
+
+
+def _kernel(kernel: Any, shapes: PyTree) -> Kernel:
+    if not (callable(kernel) and hasattr(kernel, "centre")):
+        raise _check.fail("kernel", "one of hmnn.core.kernels", kernel)
+    anchor = kernel.centre.anchor
+    single = _tree.structure(anchor) == _tree.structure(0.0)
+    if not single and _tree.structure(anchor) != _tree.structure(shapes):
+        raise _check.fail(
+            "centre", "'zero', 'previous', a number or a tree shaped like the weights", _tree.structure(anchor)
+        )
+    return kernel
+
+
+def _optimiser(optimiser: Any) -> Any:
+    if isinstance(optimiser, str):
+        return OPTIMISERS[_check.choice("optimiser", optimiser, OPTIMISERS)]
+    if not callable(optimiser):
+        raise _check.fail(
+            "optimiser", "a name or a function of the learning rate such as optax.adam", type(optimiser).__name__
+        )
+    return optimiser
+
+
+def _range(bounds: Any) -> tuple[float, float]:
+    if not isinstance(bounds, tuple | list) or len(bounds) != 2 or not bounds[0] <= bounds[1]:
+        raise _check.fail("start_rho", "two numbers, the lower first", bounds)
+    return float(bounds[0]), float(bounds[1])
+
+
+def _key(key: Any) -> Key:
+    if isinstance(key, int | np.integer) and not isinstance(key, bool):
+        return jax.random.key(int(key))
+    if not (hasattr(key, "dtype") and jax.dtypes.issubdtype(key.dtype, jax.dtypes.prng_key)):
+        raise _check.fail("key", "jax.random.key(seed) or a whole number", type(key).__name__)
+    return key

@@ -1,0 +1,74 @@
+"""Anything with weights as a network for the filter: an Equinox module, a Flax module, two functions."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array
+
+from hmnn import _check
+from hmnn._types import Key, Weights
+
+
+class Network(NamedTuple):
+    """A pair of functions: init(key) -> weights and apply(weights, x) -> outputs, row by row."""
+
+    init: Callable[[Key], Weights]
+    apply: Callable[[Weights, Array], Array]
+
+
+def from_functions(init: Callable[[Key], Weights], apply: Callable[[Weights, Array], Array]) -> Network:
+    """Any pair of pure functions; every leaf of the weights must be a floating-point array."""
+    for name, function in (("init", init), ("apply", apply)):
+        if not callable(function):
+            raise _check.fail(name, "a function", function)
+    _check_weights(jax.eval_shape(init, jax.random.key(0)))
+    return Network(init, apply)
+
+
+def from_equinox(build: Callable[[Key], Any]) -> Network:
+    """An Equinox module, given as a function of a key: `from_equinox(lambda key: eqx.nn.MLP(..., key=key))`.
+
+    Floating-point arrays are the weights; everything else is fixed. The module takes one row.
+    """
+    if not callable(build) or isinstance(build, eqx.Module):
+        raise _check.fail("build", "a function of a key that makes the module", build)
+    example = build(jax.random.key(0))
+    if not callable(example):
+        raise _check.fail("build", "a function of a key that makes a callable module", example)
+    weights, rest = eqx.partition(example, eqx.is_inexact_array)
+    _check_weights(weights)
+
+    def init(key: Key) -> Weights:
+        return eqx.filter(build(key), eqx.is_inexact_array)
+
+    def apply(weights: Weights, x: Array) -> Array:
+        return jax.vmap(eqx.combine(weights, rest))(x)
+
+    return Network(init, apply)
+
+
+def from_flax(module: Any, x: Array) -> Network:
+    """A Flax linen module and one batch of inputs, which tells it its sizes; only `params` may be there."""
+    if not (hasattr(module, "init") and hasattr(module, "apply")):
+        raise _check.fail("module", "a Flax linen module (with init and apply)", module)
+    example = jnp.asarray(x)[:1]
+    collections = jax.eval_shape(module.init, jax.random.key(0), example)
+    if set(collections) != {"params"}:
+        raise _check.fail("module", "a Flax module whose only collection is 'params'", sorted(collections))
+
+    def init(key: Key) -> Weights:
+        return module.init(key, example)["params"]
+
+    def apply(weights: Weights, x: Array) -> Array:
+        return module.apply({"params": weights}, x)
+
+    return Network(init, apply)
+
+
+def _check_weights(weights: Weights) -> None:
+    leaves = jax.tree.leaves(weights)
+    if not leaves or not all(jnp.issubdtype(leaf.dtype, jnp.floating) for leaf in leaves):
+        raise _check.fail("weights", "one or more floating-point arrays", [str(leaf.dtype) for leaf in leaves])

@@ -1,0 +1,25 @@
+"""Shapes and types are enforced while the tests run, and dtypes never promote by accident."""
+
+import os
+
+os.environ.setdefault("XLA_FLAGS", "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1")
+os.environ.setdefault("JAX_PLATFORMS", "cpu")
+
+from jaxtyping import install_import_hook
+
+hook = install_import_hook("hmnn", "beartype.beartype")
+
+import jax  # noqa: E402
+import pytest  # noqa: E402
+
+import hmnn  # noqa: E402, F401
+
+jax.config.update("jax_numpy_dtype_promotion", "strict")
+jax.config.update("jax_numpy_rank_promotion", "raise")
+
+
+@pytest.fixture
+def float64():
+    """Run a test in double precision."""
+    with jax.enable_x64(True):
+        yield
