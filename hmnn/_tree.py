@@ -27,7 +27,7 @@ def structure(tree: PyTree) -> Any:
     return jax.tree.structure(tree)
 
 
-def keys(key: Key, weights: Weights) -> PyTree:
+def keys(key: Key, weights: PyTree) -> PyTree:
     """An independent key for each leaf."""
     shape = structure(weights)
     return shape.unflatten(list(jax.random.split(key, shape.num_leaves)))
@@ -44,7 +44,7 @@ def select(condition: Bool[Array, ""], yes: PyTree, no: PyTree) -> PyTree:
     return jax.tree.map(lambda a, b: jax.lax.select(condition, a, b), yes, no)
 
 
-def paths(weights: Weights) -> list[str]:
+def paths(weights: PyTree) -> list[str]:
     """The path of each leaf as text, such as `.layers[0].weight`."""
     return [jax.tree_util.keystr(path) for path, _ in jax.tree_util.tree_leaves_with_path(weights)]
 

@@ -2,10 +2,12 @@
 
 from typing import Any, NamedTuple
 
-from jaxtyping import Array, Float, PRNGKeyArray, PyTree
+from jaxtyping import Array, Float, PRNGKeyArray, PyTree, Real
 
 Key = PRNGKeyArray
-Scalar = float | int | Float[Array, ""]
+Scalar = float | int | Real[Array, ""]
+Number = Any
+"""A number from a user, checked at the door."""
 Weights = PyTree[Float[Array, "..."]]
 """One array per layer's weight or bias, in any pytree."""
 

@@ -4,8 +4,7 @@ A family turns parameters and noise into weights, says itself as a mixture, and 
 member with given moments. Log density, mean and variance then come from `mixtures`.
 """
 
-from collections.abc import Callable
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import jax
 import jax.numpy as jnp
@@ -34,6 +33,7 @@ class Noise(NamedTuple):
     xi: Float[Array, "..."]
 
 
+@runtime_checkable
 class Family(Protocol):
     """What the filter asks of a family, one leaf at a time."""
 
@@ -111,11 +111,7 @@ def _posterior(location: Array, variance: Array) -> Posterior:
     return Posterior(location, rho_of(jnp.sqrt(variance) * jnp.ones_like(location)))
 
 
-Where = str | Callable[[str], bool]
-"""Which weights are dropped: "all", "internal", "all_but_last", "none" or a test of a leaf's path."""
-
-
-def assign(weights: Weights, keep: Scalar | PyTree = 1.0, where: Where = "internal") -> PyTree:
+def assign(weights: PyTree, keep: Any = 1.0, where: Any = "internal") -> PyTree:
     """Give each leaf its family: DropConnect where `where` says so, Gaussian elsewhere.
 
     Args:
@@ -134,7 +130,7 @@ def assign(weights: Weights, keep: Scalar | PyTree = 1.0, where: Where = "intern
     return structure.unflatten([DropConnect(_rate(rate)) if drop else Gaussian() for drop, rate in pairs])
 
 
-def _rate(keep: Scalar) -> Scalar:
+def _rate(keep: Any) -> Scalar:
     if getattr(keep, "ndim", 0) == 0 and not isinstance(keep, jax.core.Tracer):
         return _check.number("keep", keep, "in (0, 1]", lambda v: 0 < v <= 1)
     if not isinstance(keep, jax.core.Tracer) and not bool(jnp.all((keep > 0) & (keep <= 1))):
@@ -142,7 +138,7 @@ def _rate(keep: Scalar) -> Scalar:
     return keep
 
 
-def _chosen(paths: list[str], where: Where) -> list[bool]:
+def _chosen(paths: list[str], where: Any) -> list[bool]:
     if callable(where):
         return [bool(where(path)) for path in paths]
     _check.choice("keep_where", where, ["all", "internal", "all_but_last", "none"])

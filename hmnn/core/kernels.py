@@ -5,14 +5,14 @@ of numbers with a `centre` and a `__call__`, a function that checks them, and a 
 """
 
 import math
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
 from hmnn import _check, _tree
-from hmnn._types import Scalar, Weights
+from hmnn._types import Number, Scalar, Weights
 from hmnn.core import mixtures
 from hmnn.core.mixtures import Jumps, Mixture
 
@@ -34,6 +34,7 @@ class Centre(NamedTuple):
         return jax.tree.map(lambda m, a: self.follow * m + (1.0 - self.follow) * a, location, anchor)
 
 
+@runtime_checkable
 class Kernel(Protocol):
     """What the filter asks of a kernel."""
 
@@ -98,11 +99,11 @@ class Reset(NamedTuple):
 
 
 def jump(
-    memory: float = 0.5,
-    jump_scale: float = JUMP_SCALE,
-    shrink: float = SHRINK,
-    jump_prob: float = 0.5,
-    centre: str | Weights = "previous",
+    memory: Number = 0.5,
+    jump_scale: Number = JUMP_SCALE,
+    shrink: Number = SHRINK,
+    jump_prob: Number = 0.5,
+    centre: Any = "previous",
 ) -> Jump:
     """The jump kernel.
 
@@ -117,7 +118,7 @@ def jump(
     return Jump(memory, *_check_jumps(jump_scale, shrink, jump_prob), _centre(centre))
 
 
-def ornstein_uhlenbeck(memory: float = 0.9, scale: float = 1.0, centre: str | Weights = "zero") -> OrnsteinUhlenbeck:
+def ornstein_uhlenbeck(memory: Number = 0.9, scale: Number = 1.0, centre: Any = "zero") -> OrnsteinUhlenbeck:
     """The kernel of Kurle et al., with memory in [0, 1] and the stationary standard deviation `scale`."""
     return OrnsteinUhlenbeck(_check.unit("memory", memory), _check.positive("scale", scale), _centre(centre))
 
@@ -128,10 +129,10 @@ def static() -> Static:
 
 
 def reset(
-    jump_scale: float = JUMP_SCALE,
-    shrink: float = SHRINK,
-    jump_prob: float = 0.5,
-    centre: str | Weights = "zero",
+    jump_scale: Number = JUMP_SCALE,
+    shrink: Number = SHRINK,
+    jump_prob: Number = 0.5,
+    centre: Any = "zero",
 ) -> Reset:
     """The kernel that forgets everything; arguments as in `jump`."""
     return Reset(*_check_jumps(jump_scale, shrink, jump_prob), _centre(centre))
@@ -148,7 +149,7 @@ def _jumps(kernel: Jump | Reset) -> Jumps:
     )
 
 
-def _check_jumps(jump_scale: float, shrink: float, jump_prob: float) -> tuple[float, float, float]:
+def _check_jumps(jump_scale: Number, shrink: Number, jump_prob: Number) -> tuple[float, float, float]:
     return (
         _check.positive("jump_scale", jump_scale),
         _check.number("shrink", shrink, "greater than 1", lambda v: v > 1),
@@ -156,7 +157,7 @@ def _check_jumps(jump_scale: float, shrink: float, jump_prob: float) -> tuple[fl
     )
 
 
-def _centre(centre: str | Weights) -> Centre:
+def _centre(centre: Any) -> Centre:
     if isinstance(centre, str):
         _check.choice("centre", centre, ["zero", "previous"])
         return Centre(float(centre == "previous"), 0.0)

@@ -4,18 +4,19 @@
 """
 
 from collections.abc import Callable
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Shaped
 
 from hmnn import _check
-from hmnn._types import Scalar
+from hmnn._types import Number, Scalar
 
 Outputs = Float[Array, "rows *out"]
 
 
+@runtime_checkable
 class Likelihood(Protocol):
     """The law of y given the network's outputs."""
 
@@ -110,7 +111,7 @@ def bernoulli() -> Bernoulli:
     return Bernoulli()
 
 
-def gaussian(scale: float = 0.7071067811865476) -> Gaussian:
+def gaussian(scale: Number = 0.7071067811865476) -> Gaussian:
     """Real values with standard deviation `scale`; the default makes -log g the sum of squares."""
     return Gaussian(_check.positive("scale", scale))
 

@@ -54,7 +54,7 @@ class Path(NamedTuple):
 KL_WEIGHTS = {
     "uniform": lambda i, total: 1.0 / total,
     # Blundell et al.: 2^(M-i) / (2^M - 1) for i = 1 .. M, written so that it cannot overflow.
-    "geometric": lambda i, total: 0.5 ** (i + 1.0) / (1.0 - 0.5**total),
+    "geometric": lambda i, total: 0.5 ** (i + 1) / (1.0 - 0.5**total),
 }
 """What the KL term counts in minibatch i = 0 .. total - 1; the weights of an epoch sum to 1."""
 
@@ -73,11 +73,12 @@ def project(
     optimiser = descent.optimiser(pace.learning_rate)
     size = batch.x.shape[0]
     rows = min(descent.minibatch or size, size)
+    dtype = jax.tree.leaves(start.posterior.location)[0].dtype
     total = jnp.maximum(1, (batch.rows + rows - 1) // rows)
 
     def update(i: Array, path: Path, key: Key, order: Array | None) -> Path:
         part = batch if order is None else minibatch(batch, order, i, rows)
-        weight = pace.temperature * KL_WEIGHTS[descent.kl_weights](i, total)
+        weight = pace.temperature * KL_WEIGHTS[descent.kl_weights](i.astype(dtype), total.astype(dtype))
         gradient = _gradient(
             jax.random.fold_in(key, i), descent, likelihood, path.posterior, family, prior, part, weight
         )
@@ -94,7 +95,7 @@ def project(
         kept = _tree.select(
             good, after._replace(rejected=jnp.zeros_like(path.rejected)), path._replace(rejected=path.rejected + 1)
         )
-        return i + 1, kept, undone + ~good
+        return i + 1, kept, undone + jnp.where(good, 0, 1)
 
     def going_on(carry: tuple[Array, Path, Array]) -> Array:
         i, path, _ = carry

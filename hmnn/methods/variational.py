@@ -10,7 +10,7 @@ import optax
 from jaxtyping import PyTree
 
 from hmnn import _check, _tree
-from hmnn._types import Key
+from hmnn._types import Key, Number
 from hmnn.core import families, filtering, kernels, likelihoods, noise, prediction
 from hmnn.core.filtering import Info, Model, Plan, State
 from hmnn.core.kernels import Kernel
@@ -27,20 +27,20 @@ POINTS = ("mean", "location", "sampled")
 
 
 def build(
-    network: Network,
-    likelihood: Likelihood | str,
-    kernel: Kernel,
+    network: Any,
+    likelihood: Any,
+    kernel: Any,
     *,
-    keep: float | PyTree = 1.0,
-    keep_where: families.Where = "internal",
+    keep: Any = 1.0,
+    keep_where: Any = "internal",
     optimiser: Any = "sgd",
-    learning_rate: float = 1e-3,
+    learning_rate: Number = 1e-3,
     epochs: int = 100,
     minibatch: int | None = 128,
     samples: int = 1,
     kl_weights: str = "uniform",
-    temperature: float = 1.0,
-    initial_scale: float = 0.6931471805599453,
+    temperature: Number = 1.0,
+    initial_scale: Number = 0.6931471805599453,
     start_rho: tuple[float, float] = (-3.0, -2.0),
     restart: bool = False,
     patience: int = 10,
@@ -94,14 +94,14 @@ def build(
 
 
 def hmnn(
-    network: Network,
-    likelihood: Likelihood | str,
+    network: Any,
+    likelihood: Any,
     *,
-    memory: float = 0.5,
-    jump_scale: float = kernels.JUMP_SCALE,
-    shrink: float = kernels.SHRINK,
-    jump_prob: float = 0.5,
-    centre: str | PyTree = "previous",
+    memory: Number = 0.5,
+    jump_scale: Number = kernels.JUMP_SCALE,
+    shrink: Number = kernels.SHRINK,
+    jump_prob: Number = 0.5,
+    centre: Any = "previous",
     **settings: Any,
 ) -> Method:
     """The hidden Markov neural network of the paper: the jump kernel; `settings` as in `build`."""
@@ -109,26 +109,24 @@ def hmnn(
 
 
 def bbp(
-    network: Network,
-    likelihood: Likelihood | str,
+    network: Any,
+    likelihood: Any,
     *,
-    jump_scale: float = kernels.JUMP_SCALE,
-    shrink: float = kernels.SHRINK,
-    jump_prob: float = 0.5,
+    jump_scale: Number = kernels.JUMP_SCALE,
+    shrink: Number = kernels.SHRINK,
+    jump_prob: Number = 0.5,
     **settings: Any,
 ) -> Method:
     """Bayes by Backprop, warm started: the prior is the same at every time step. For T = 1 take one step."""
     return build(network, likelihood, kernels.reset(jump_scale, shrink, jump_prob), **settings)
 
 
-def vcl(network: Network, likelihood: Likelihood | str, **settings: Any) -> Method:
+def vcl(network: Any, likelihood: Any, **settings: Any) -> Method:
     """Variational continual learning without a coreset: the static kernel."""
     return build(network, likelihood, kernels.static(), **settings)
 
 
-def kurle(
-    network: Network, likelihood: Likelihood | str, *, memory: float = 0.9, scale: float = 1.0, **settings: Any
-) -> Method:
+def kurle(network: Any, likelihood: Any, *, memory: Number = 0.9, scale: Number = 1.0, **settings: Any) -> Method:
     """The adaptation of Kurle et al.: the Ornstein-Uhlenbeck kernel and a Gaussian family."""
     return build(network, likelihood, kernels.ornstein_uhlenbeck(memory, scale), **settings)
 
@@ -149,7 +147,7 @@ def _advance(model: Model, state: State) -> State:
 
 
 @partial(jax.jit, static_argnums=(0, 4, 5))
-def _predict(plan: Plan, model: Model, state: State, x: Any, point: str, samples: int, level: float) -> Prediction:
+def _predict(plan: Plan, model: Model, state: State, x: Any, point: str, samples: int, level: Number) -> Prediction:
     return prediction.predict(plan, model, state, x, point, samples, level)
 
 
@@ -182,7 +180,7 @@ def _method(plan: Plan, model: Model) -> Method:
             warnings.warn(said, RuntimeWarning, stacklevel=2)
         return after, info
 
-    def predict(state: State, x: Any, point: str = "mean", samples: int = 0, level: float = 0.95) -> Prediction:
+    def predict(state: State, x: Any, point: str = "mean", samples: int = 0, level: Number = 0.95) -> Prediction:
         _check.choice("point", point, POINTS)
         _check.number("level", level, "in (0, 1)", lambda v: 0 < v < 1)
         samples = _check.count("samples", samples, least=1 if point == "sampled" else 0)

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array
+from jaxtyping import Array, PyTree
 
 from hmnn import _check
 from hmnn._types import Key, Weights
@@ -68,7 +68,7 @@ def from_flax(module: Any, x: Array) -> Network:
     return Network(init, apply)
 
 
-def _check_weights(weights: Weights) -> None:
+def _check_weights(weights: PyTree) -> None:
     leaves = jax.tree.leaves(weights)
     if not leaves or not all(jnp.issubdtype(leaf.dtype, jnp.floating) for leaf in leaves):
         raise _check.fail("weights", "one or more floating-point arrays", [str(leaf.dtype) for leaf in leaves])
