@@ -146,7 +146,7 @@ def _info(key: Key, plan: Plan, model: Model, before: PyTree, after: State, batc
     theta, descent = after.posterior, plan.descent
 
     def one(i: Array) -> tuple[Array, Array, PyTree]:
-        epsilon = descent.source(jax.random.fold_in(key, i), theta.location, model.family)
+        epsilon = descent.source(key, i, theta.location, model.family)
         w = objective.draw(theta, model.family, epsilon)
         drift = jax.tree.map(lambda w, law: mixtures.widest(law, w).mean(), w, before)
         divergence = objective.divergence(theta, model.family, before, w)

@@ -1,4 +1,4 @@
-"""Where epsilon comes from: a source gives (eta, xi) for every leaf from one key."""
+"""Where epsilon comes from: a source gives (eta, xi) for every leaf from a key and the number of the draw."""
 
 from collections.abc import Callable
 
@@ -6,16 +6,16 @@ import jax
 from jaxtyping import PyTree
 
 from hmnn import _tree
-from hmnn._types import Key, Weights
+from hmnn._types import Key, Scalar, Weights
 from hmnn.core.families import Family, Noise
 
-Source = Callable[[Key, Weights, PyTree], PyTree]
-"""source(key, weights, family) -> a tree of Noise; only the shapes of the weights are read."""
+Source = Callable[[Key, Scalar, Weights, PyTree], PyTree]
+"""source(key, i, weights, family) -> a tree of Noise for draw i = 0 .. N - 1; only shapes of the weights are read."""
 
 
-def random(key: Key, weights: Weights, family: PyTree) -> PyTree:
+def random(key: Key, i: Scalar, weights: Weights, family: PyTree) -> PyTree:
     """Independent Bernoulli masks and standard normals from `jax.random`."""
-    return jax.tree.map(_leaf, weights, _tree.keys(key, weights), family)
+    return jax.tree.map(_leaf, weights, _tree.keys(jax.random.fold_in(key, i), weights), family)
 
 
 def _leaf(weight: jax.Array, key: Key, family: Family) -> Noise:

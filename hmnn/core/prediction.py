@@ -62,7 +62,7 @@ def _draws(plan: Plan, model: Model, state: State, x: Array, samples: int) -> tu
     key = jax.random.fold_in(jax.random.fold_in(state.key, state.t), DRAWS)
 
     def one(i: Array) -> tuple[Array, Array]:
-        epsilon = plan.descent.source(jax.random.fold_in(key, i), state.posterior.location, model.family)
+        epsilon = plan.descent.source(key, i, state.posterior.location, model.family)
         outputs = plan.descent.apply(objective.draw(state.posterior, model.family, epsilon), x)
         return model.likelihood.mean(outputs), model.likelihood.variance(outputs)
 

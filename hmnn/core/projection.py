@@ -113,7 +113,7 @@ def _gradient(key, descent, likelihood, posterior, family, prior, part, weight) 
         return objective.misfit(descent.apply, likelihood, w, part)
 
     def one(i):
-        epsilon = descent.source(jax.random.fold_in(key, i), posterior.location, family)
+        epsilon = descent.source(key, i, posterior.location, family)
         return objective.gradient(loss, posterior, family, prior, epsilon, weight)
 
     if descent.samples == 1:
