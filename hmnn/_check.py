@@ -7,6 +7,9 @@ from typing import Any
 import numpy as np
 
 
+LARGEST = float(np.finfo(np.float32).max)
+
+
 class DivergenceError(RuntimeError):
     """The filter refused every update of a time step because none was finite."""
 
@@ -18,14 +21,16 @@ def fail(name: str, allowed: str, value: Any) -> ValueError:
 
 def number(name: str, value: Any, allowed: str, holds: Callable[[float], bool]) -> float:
     """Return `value` as a float if it is a finite number for which `holds` is true."""
-    if isinstance(value, str | bool) or np.ndim(value) != 0:
+    if isinstance(value, str | bytes | bool | np.bool_):
         raise fail(name, allowed, value)
     try:
-        result = float(value)
-    except (TypeError, ValueError):
+        result = float(value) if np.ndim(value) == 0 else math.nan
+    except (TypeError, ValueError, OverflowError):
         raise fail(name, allowed, value) from None
     if not math.isfinite(result) or not holds(result):
         raise fail(name, allowed, value)
+    if abs(result) > LARGEST:  # JAX would make it infinite without a word
+        raise fail(name, f"{allowed} and fit in float32", value)
     return result
 
 
@@ -44,6 +49,8 @@ def count(name: str, value: Any, least: int = 1) -> int:
     allowed = f"a whole number of at least {least}"
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
         raise fail(name, allowed, value)
+    if value >= 2**31:
+        raise fail(name, f"{allowed} and below 2**31", value)
     return int(value)
 
 
