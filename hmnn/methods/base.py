@@ -45,7 +45,7 @@ def batch(data: Any, t: int) -> Batch:
 
 
 def inputs(x: Any, where: str = "") -> np.ndarray:
-    """X as a floating-point array with at least one axis."""
+    """X as a floating-point array of rows."""
     values = array("x", x, where)
     if values.ndim < 2:
         raise _check.fail("x", f"an array with one row per example{where}", f"shape {values.shape}")
@@ -54,14 +54,18 @@ def inputs(x: Any, where: str = "") -> np.ndarray:
 
 def array(name: str, values: Any, where: str) -> np.ndarray:
     """A finite numeric array that JAX will not change silently."""
-    result = np.asarray(values)
+    try:
+        result = np.asarray(values)
+    except ValueError:  # rows of different lengths
+        raise _check.fail(name, f"an array of numbers{where}", type(values).__name__) from None
     if result.dtype.kind not in "fiub" or result.ndim < 1:
         raise _check.fail(name, f"an array of numbers{where}", f"{result.dtype} of shape {result.shape}")
     _check.finite(name, result, where)
     kind, narrow = ("floating", _float()) if result.dtype.kind == "f" else ("whole", np.dtype("int32"))
     limits = np.finfo(narrow) if kind == "floating" else np.iinfo(narrow)
     if result.size and (result.max() > limits.max or result.min() < limits.min):
-        raise ValueError(f"{name} must fit in {narrow}{where}. Got {result.max()!r} as its largest value.")
+        worst = max(result.max(), result.min(), key=lambda v: abs(float(v)))
+        raise ValueError(f"{name} must fit in {narrow}{where}. Got {worst}.")
     return result.astype(narrow, copy=False)
 
 
@@ -78,12 +82,14 @@ def _float() -> np.dtype:
 def check_labels(likelihood: Any, outputs: int, y: np.ndarray, t: int) -> None:
     """Refuse labels that the likelihood cannot give."""
     kind, where = type(likelihood).__name__, f" at t = {t}"
+    if kind in ("Bernoulli", "Gaussian", "Poisson") and y[0].size != outputs:
+        raise _check.fail("y", f"{outputs} numbers per row, as the network's outputs{where}", f"shape {y.shape}")
     if kind == "Categorical" and (y.dtype.kind != "i" or y.ndim != 1 or y.min() < 0 or y.max() >= outputs):
         raise _check.fail("y", f"whole numbers from 0 to {outputs - 1} in one column{where}", np.unique(y)[:5])
     if kind == "Bernoulli" and not np.isin(y, (0, 1)).all():
         raise _check.fail("y", f"0 or 1{where}", np.unique(y)[:5])
-    if kind == "Poisson" and (y < 0).any():
-        raise _check.fail("y", f"counts, not negative{where}", y.min())
+    if kind == "Poisson" and ((y < 0) | (y % 1 != 0)).any():
+        raise _check.fail("y", f"counts, whole and not negative{where}", np.unique(y)[:5])
 
 
 def first_rows(prediction: Prediction, rows: int) -> Prediction:

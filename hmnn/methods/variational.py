@@ -154,10 +154,10 @@ def _predict(plan: Plan, model: Model, state: State, x: Any, point: str, samples
 def _method(plan: Plan, model: Model) -> Method:
     outputs: dict[Any, int] = {}
 
-    def width(x: np.ndarray) -> int:
+    def width(x: np.ndarray, where: str = "") -> int:
         """How many outputs the network gives; this also catches inputs of the wrong shape."""
         if x.shape[1:] not in outputs:
-            outputs[x.shape[1:]] = _width(plan, x)
+            outputs[x.shape[1:]] = _width(plan, x, where)
         return outputs[x.shape[1:]]
 
     def init(key: Key) -> State:
@@ -168,7 +168,7 @@ def _method(plan: Plan, model: Model) -> Method:
             return _advance(model, state), None
         t = int(state.t) + 1
         batch = base.batch(data, t)
-        base.check_labels(model.likelihood, width(batch.x), batch.y[: batch.rows], t)
+        base.check_labels(model.likelihood, width(batch.x, f" at t = {t}"), batch.y[: batch.rows], t)
         after, info = _step(plan, model, state, batch)
         if bool(info.diverged):
             raise _check.DivergenceError(
@@ -197,13 +197,13 @@ def _shapes(network: Any) -> PyTree:
     return jax.eval_shape(network.init, jax.random.key(0))
 
 
-def _width(plan: Plan, x: np.ndarray) -> int:
+def _width(plan: Plan, x: np.ndarray, where: str) -> int:
     weights = jax.eval_shape(plan.start, jax.random.key(0))
     try:
         shape = jax.eval_shape(plan.descent.apply, weights, x).shape
     except (TypeError, ValueError) as error:
         first = str(error).splitlines()[0]
-        raise _check.fail("x", f"rows that the network takes ({first})", f"rows of shape {x.shape[1:]}") from None
+        raise _check.fail("x", f"rows that the network takes{where} ({first})", f"rows of shape {x.shape[1:]}") from None
     return int(np.prod(shape[1:]))
 
 
