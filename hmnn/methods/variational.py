@@ -35,16 +35,16 @@ def build(
     keep_where: Any = "internal",
     optimiser: Any = "sgd",
     learning_rate: Number = 1e-3,
-    epochs: int = 100,
-    minibatch: int | None = 128,
-    samples: int = 1,
-    kl_weights: str = "uniform",
+    epochs: Number = 100,
+    minibatch: Number | None = 128,
+    samples: Number = 1,
+    kl_weights: Any = "uniform",
     temperature: Number = 1.0,
     initial_scale: Number = 0.6931471805599453,
-    start_rho: tuple[float, float] = (-3.0, -2.0),
-    restart: bool = False,
-    patience: int = 10,
-    source: noise.Source = noise.random,
+    start_rho: Any = (-3.0, -2.0),
+    restart: Any = False,
+    patience: Number = 10,
+    source: Any = noise.random,
 ) -> Method:
     """Assemble a filter from a network, a likelihood and a kernel.
 
@@ -87,9 +87,11 @@ def build(
         minibatch=None if minibatch is None else _check.count("minibatch", minibatch),
         samples=_check.count("samples", samples),
         kl_weights=_check.choice("kl_weights", kl_weights, KL_WEIGHTS),
-        source=source,
+        source=_source(source),
         patience=_check.count("patience", patience),
     )
+    if not isinstance(restart, bool | np.bool_):
+        raise _check.fail("restart", "True or False", restart)
     return _method(Plan(network.init, descent, bool(restart)), model)
 
 
@@ -160,7 +162,7 @@ def _method(plan: Plan, model: Model) -> Method:
             outputs[x.shape[1:]] = _width(plan, x, where)
         return outputs[x.shape[1:]]
 
-    def init(key: Key) -> State:
+    def init(key: Any) -> State:
         return _init(plan, model, _key(key))
 
     def step(state: State, data: Any) -> tuple[State, Info | None]:
@@ -176,19 +178,25 @@ def _method(plan: Plan, model: Model) -> Method:
                 "the state is unchanged. Try a smaller learning_rate, or look for outliers in the data."
             )
         if not bool(info.finite):
-            said = f"{int(info.rejected)} epochs at t = {t} were not finite and were undone."
-            warnings.warn(said, RuntimeWarning, stacklevel=2)
+            warnings.warn(_unfinished(info, t), RuntimeWarning, stacklevel=2)
         return after, info
 
-    def predict(state: State, x: Any, point: str = "mean", samples: int = 0, level: Number = 0.95) -> Prediction:
+    def predict(state: State, x: Any, point: Any = "mean", samples: Number = 0, level: Number = 0.95) -> Prediction:
         _check.choice("point", point, POINTS)
-        _check.number("level", level, "in (0, 1)", lambda v: 0 < v < 1)
+        level = _check.number("level", level, "in (0, 1)", lambda v: 0 < v < 1)
         samples = _check.count("samples", samples, least=1 if point == "sampled" else 0)
         rows = base.inputs(x)
         width(rows)
         return base.first_rows(_predict(plan, model, state, base.pad(rows), point, samples, level), len(rows))
 
     return Method(init, step, predict)
+
+
+def _unfinished(info: Info, t: int) -> str:
+    undone = int(info.rejected)
+    if undone == 0:
+        return f"The free energy at t = {t} is not finite, although the posterior is."
+    return f"{undone} epochs at t = {t} were not finite and were undone."
 
 
 def _shapes(network: Any) -> PyTree:
@@ -200,37 +208,43 @@ def _shapes(network: Any) -> PyTree:
 def _width(plan: Plan, x: np.ndarray, where: str) -> int:
     weights = jax.eval_shape(plan.start, jax.random.key(0))
     try:
-        shape = jax.eval_shape(plan.descent.apply, weights, x).shape
+        outputs = jax.eval_shape(plan.descent.apply, weights, x)
     except (TypeError, ValueError) as error:
-        first = str(error).splitlines()[0]
-        raise _check.fail("x", f"rows that the network takes{where} ({first})", f"rows of shape {x.shape[1:]}") from None
-    return int(np.prod(shape[1:]))
+        allowed = f"rows that the network takes{where} ({str(error).splitlines()[0]})"
+        raise _check.fail("x", allowed, f"rows of shape {x.shape[1:]}") from None
+    if getattr(outputs, "shape", ())[:1] != x.shape[:1]:
+        raise _check.fail("network", f"one that gives one row per row of x ({len(x)})", outputs)
+    return int(np.prod(outputs.shape[1:]))
 
 
 def _likelihood(likelihood: Any) -> Likelihood:
     if isinstance(likelihood, str):
         return likelihoods.LIKELIHOODS[_check.choice("likelihood", likelihood, likelihoods.LIKELIHOODS)]()
-    if not all(hasattr(likelihood, name) for name in ("log_prob", "mean", "variance")):
+    if isinstance(likelihood, type) or not all(hasattr(likelihood, n) for n in ("log_prob", "mean", "variance")):
         raise _check.fail("likelihood", "a likelihood or the name of one", likelihood)
     return likelihood
 
 
 def _kernel(kernel: Any, shapes: PyTree) -> Kernel:
-    if not (callable(kernel) and hasattr(kernel, "centre")):
+    if isinstance(kernel, type) or not (callable(kernel) and hasattr(kernel, "centre")):
         raise _check.fail("kernel", "one of hmnn.core.kernels", kernel)
     anchor = kernel.centre.anchor
     single = _tree.structure(anchor) == _tree.structure(0.0)
-    if not single and _tree.structure(anchor) != _tree.structure(shapes):
-        raise _check.fail(
-            "centre", "'zero', 'previous', a number or a tree shaped like the weights", _tree.structure(anchor)
-        )
+    fits = _tree.structure(anchor) == _tree.structure(shapes) and all(
+        np.shape(a) in ((), w.shape) for a, w in zip(jax.tree.leaves(anchor), jax.tree.leaves(shapes), strict=True)
+    )
+    if not fits and not (single and np.ndim(anchor) == 0):
+        allowed = "'zero', 'previous', a number or a tree shaped like the weights"
+        raise _check.fail("centre", allowed, jax.tree.map(np.shape, anchor))
+    if not all(np.asarray(leaf).dtype.kind in "fiu" and np.isfinite(leaf).all() for leaf in jax.tree.leaves(anchor)):
+        raise _check.fail("centre", "made of finite numbers", anchor)
     return kernel
 
 
 def _optimiser(optimiser: Any) -> Any:
     if isinstance(optimiser, str):
         return OPTIMISERS[_check.choice("optimiser", optimiser, OPTIMISERS)]
-    if not callable(optimiser):
+    if not callable(optimiser) or not hasattr(optimiser(0.1), "update"):
         raise _check.fail(
             "optimiser", "a name or a function of the learning rate such as optax.adam", type(optimiser).__name__
         )
@@ -238,14 +252,24 @@ def _optimiser(optimiser: Any) -> Any:
 
 
 def _range(bounds: Any) -> tuple[float, float]:
-    if not isinstance(bounds, tuple | list) or len(bounds) != 2 or not bounds[0] <= bounds[1]:
-        raise _check.fail("start_rho", "two numbers, the lower first", bounds)
-    return float(bounds[0]), float(bounds[1])
+    allowed = "two numbers, the lower first"
+    if not isinstance(bounds, tuple | list) or len(bounds) != 2:
+        raise _check.fail("start_rho", allowed, bounds)
+    low, high = (_check.number("start_rho", bound, allowed, lambda _: True) for bound in bounds)
+    if low > high:
+        raise _check.fail("start_rho", allowed, bounds)
+    return low, high
+
+
+def _source(source: Any) -> noise.Source:
+    if not callable(source):
+        raise _check.fail("source", "a function such as hmnn.core.noise.random", source)
+    return source
 
 
 def _key(key: Any) -> Key:
     if isinstance(key, int | np.integer) and not isinstance(key, bool):
         return jax.random.key(int(key))
-    if not (hasattr(key, "dtype") and jax.dtypes.issubdtype(key.dtype, jax.dtypes.prng_key)):
-        raise _check.fail("key", "jax.random.key(seed) or a whole number", type(key).__name__)
+    if not (hasattr(key, "dtype") and jax.dtypes.issubdtype(key.dtype, jax.dtypes.prng_key)) or key.ndim != 0:
+        raise _check.fail("key", "one jax.random.key(seed) or a whole number", type(key).__name__)
     return key
