@@ -19,7 +19,7 @@ class Network(NamedTuple):
     apply: Callable[[Weights, Array], Array]
 
 
-def from_functions(init: Callable[[Key], Weights], apply: Callable[[Weights, Array], Array]) -> Network:
+def from_functions(init: Any, apply: Any) -> Network:
     """Any pair of pure functions; every leaf of the weights must be a floating-point array."""
     for name, function in (("init", init), ("apply", apply)):
         if not callable(function):
@@ -28,7 +28,7 @@ def from_functions(init: Callable[[Key], Weights], apply: Callable[[Weights, Arr
     return Network(init, apply)
 
 
-def from_equinox(build: Callable[[Key], Any]) -> Network:
+def from_equinox(build: Any) -> Network:
     """An Equinox module, given as a function of a key: `from_equinox(lambda key: eqx.nn.MLP(..., key=key))`.
 
     Floating-point arrays are the weights; everything else is fixed. The module takes one row.
@@ -50,14 +50,15 @@ def from_equinox(build: Callable[[Key], Any]) -> Network:
     return Network(init, apply)
 
 
-def from_flax(module: Any, x: Array) -> Network:
+def from_flax(module: Any, x: Any) -> Network:
     """A Flax linen module and one batch of inputs, which tells it its sizes; only `params` may be there."""
-    if not (hasattr(module, "init") and hasattr(module, "apply")):
+    if isinstance(module, type) or not (hasattr(module, "init") and hasattr(module, "apply")):
         raise _check.fail("module", "a Flax linen module (with init and apply)", module)
     example = jnp.asarray(x)[:1]
     collections = jax.eval_shape(module.init, jax.random.key(0), example)
     if set(collections) != {"params"}:
         raise _check.fail("module", "a Flax module whose only collection is 'params'", sorted(collections))
+    _check_weights(collections["params"])
 
     def init(key: Key) -> Weights:
         return module.init(key, example)["params"]

@@ -1,7 +1,11 @@
-"""Ready-made networks, all Equinox modules. The same arguments give the same object, so it compiles once."""
+"""Ready-made networks, all Equinox modules. The same arguments give the same object, so it compiles once.
+
+Each name is a function that checks its arguments, and a cached one that builds.
+"""
 
 from collections.abc import Callable
 from functools import cache
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -9,35 +13,54 @@ import jax.numpy as jnp
 from jaxtyping import Array
 
 from hmnn import _check
-from hmnn._types import Key
+from hmnn._types import Key, Number
 from hmnn.networks.adapters import Network, from_equinox
 
 
-@cache
-def linear(inputs: int, outputs: int = 1, bias: bool = True) -> Network:
+def linear(inputs: Number, outputs: Number = 1, bias: Any = True) -> Network:
     """A linear map: logistic regression, linear regression and their kin."""
-    _check.count("inputs", inputs), _check.count("outputs", outputs)
+    if not isinstance(bias, bool):
+        raise _check.fail("bias", "True or False", bias)
+    return _linear(_check.count("inputs", inputs), _check.count("outputs", outputs), bias)
+
+
+def mlp(inputs: Number, hidden: Any, outputs: Number, activation: Any = jax.nn.relu) -> Network:
+    """A multilayer perceptron: `mlp(784, (400, 400), 10)`."""
+    if not isinstance(hidden, tuple | list):
+        raise _check.fail("hidden", "a tuple of widths such as (400, 400)", hidden)
+    if not callable(activation):
+        raise _check.fail("activation", "a function such as jax.nn.relu", activation)
+    widths = [_check.count("hidden", width) for width in hidden]
+    return _mlp((_check.count("inputs", inputs), *widths, _check.count("outputs", outputs)), activation)
+
+
+def cnn(channels: Number, side: Number, outputs: Number, width: Number = 8) -> Network:
+    """A small convolutional network for images of shape (channels, side, side)."""
+    return _cnn(
+        _check.count("channels", channels),
+        _check.count("side", side, least=4),
+        _check.count("outputs", outputs),
+        _check.count("width", width),
+    )
+
+
+def rnn(inputs: Number, width: Number, outputs: Number) -> Network:
+    """A gated recurrent network over sequences of shape (time, inputs), read out at their end."""
+    return _rnn(_check.count("inputs", inputs), _check.count("width", width), _check.count("outputs", outputs))
+
+
+@cache
+def _linear(inputs: int, outputs: int, bias: bool) -> Network:
     return from_equinox(lambda key: eqx.nn.Linear(inputs, outputs, use_bias=bias, key=key))
 
 
 @cache
-def mlp(
-    inputs: int, hidden: tuple[int, ...], outputs: int, activation: Callable[[Array], Array] = jax.nn.relu
-) -> Network:
-    """A multilayer perceptron: `mlp(784, (400, 400), 10)`."""
-    sizes = [_check.count("inputs", inputs)]
-    sizes += [_check.count("hidden", width) for width in hidden]
-    sizes += [_check.count("outputs", outputs)]
+def _mlp(sizes: tuple[int, ...], activation: Callable[[Array], Array]) -> Network:
     return from_equinox(lambda key: _Layers(sizes, activation, key))
 
 
 @cache
-def cnn(channels: int, side: int, outputs: int, width: int = 8) -> Network:
-    """A small convolutional network for images of shape (channels, side, side)."""
-    for name, value in (("channels", channels), ("side", side), ("outputs", outputs), ("width", width)):
-        _check.count(name, value)
-    _check.count("side", side, least=4)
-
+def _cnn(channels: int, side: int, outputs: int, width: int) -> Network:
     def build(key: Key) -> eqx.nn.Sequential:
         first, second, last = jax.random.split(key, 3)
         return eqx.nn.Sequential(
@@ -55,10 +78,7 @@ def cnn(channels: int, side: int, outputs: int, width: int = 8) -> Network:
 
 
 @cache
-def rnn(inputs: int, width: int, outputs: int) -> Network:
-    """A gated recurrent network over sequences of shape (time, inputs), read out at their end."""
-    for name, value in (("inputs", inputs), ("width", width), ("outputs", outputs)):
-        _check.count(name, value)
+def _rnn(inputs: int, width: int, outputs: int) -> Network:
     return from_equinox(lambda key: _Recurrent(inputs, width, outputs, key))
 
 
@@ -68,7 +88,7 @@ class _Layers(eqx.Module):
     layers: list[eqx.nn.Linear]
     activation: Callable[[Array], Array] = eqx.field(static=True)
 
-    def __init__(self, sizes: list[int], activation: Callable[[Array], Array], key: Key) -> None:
+    def __init__(self, sizes: tuple[int, ...], activation: Callable[[Array], Array], key: Key) -> None:
         keys = jax.random.split(key, len(sizes) - 1)
         pairs = zip(sizes[:-1], sizes[1:], keys, strict=True)
         self.layers = [eqx.nn.Linear(i, o, key=k) for i, o, k in pairs]
