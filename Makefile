@@ -1,0 +1,37 @@
+# Every target makes its own environment in .venv, from the lock, when it is missing or out of date.
+PYTHON ?= $(shell command -v python3.11 >/dev/null 2>&1 && python3.11 --version >/dev/null 2>&1 && echo python3.11 || echo python3)
+BIN := .venv/bin
+READY := .venv/.ready
+
+.PHONY: demo test lint docs bench lock
+
+demo: $(READY)
+	$(BIN)/hmnn run two-moons --profile quick --out runs/demo --overwrite
+
+test: $(READY)
+	$(BIN)/python -m pytest -n 2
+
+lint: $(READY)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+docs: $(READY)
+	$(BIN)/python -m pytest tests/test_docs.py
+
+bench: $(READY)
+	@scripts=$$(ls benchmarks/*.py 2>/dev/null || true); \
+	if [ -z "$$scripts" ]; then echo "No benchmarks yet."; fi; \
+	for script in $$scripts; do echo "== $$script"; $(BIN)/python $$script || exit 1; done
+
+# Downloads every wheel of every platform if the package index gives no hashes by itself; that takes a while.
+lock: $(READY)
+	CUSTOM_COMPILE_COMMAND="make lock" $(BIN)/pip-compile --quiet --generate-hashes --allow-unsafe --strip-extras --no-emit-index-url \
+	  --no-emit-trusted-host --no-emit-find-links --extra dev -o requirements.lock pyproject.toml
+
+$(READY): requirements.lock pyproject.toml
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --require-hashes -r requirements.lock
+	$(BIN)/python -m pip install --no-deps --no-build-isolation -e .
+	touch $@
