@@ -1,0 +1,182 @@
+"""One door, few compilations: none for another setting, a bounded number for any batch sizes, none for padding."""
+
+import math
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import hmnn
+from hmnn import Dataset
+from hmnn.core import filtering, kernels
+from hmnn.core.objective import Batch
+from hmnn.methods import base, variational
+
+CALLS = []
+
+
+def init(key):
+    return {"w": 0.5 * jax.random.normal(key, (2, 1))}
+
+
+def apply(weights, x):
+    CALLS.append(x.shape)
+    return x @ weights["w"]
+
+
+NETWORK = hmnn.from_functions(init, apply)
+FIXED = {"learning_rate": 1e-3, "epochs": 2, "minibatch": 16, "keep": 0.9, "keep_where": "all"}
+
+
+def data(rows: int, t: int = 0) -> Dataset:
+    rng = np.random.default_rng([5, t, rows])
+    x = rng.normal(size=(rows, 2)).astype(np.float32)
+    return Dataset(x, np.sin(x.sum(axis=1)))
+
+
+def traces(run) -> int:
+    """How often the network was traced by `run()`, and with it how often anything compiled."""
+    before = len(CALLS)
+    run()
+    return len(CALLS) - before
+
+
+def filter_stream(steps: int = 3, **settings):
+    method = hmnn.hmnn(NETWORK, "gaussian", **FIXED | settings)
+    state = method.init(0)
+    for t in range(steps):
+        state, _ = method.step(state, data(20, t) if t != 1 else None)
+        method.predict(state, data(20).x)
+    return state
+
+
+SETTINGS = [
+    {"memory": 0.9},
+    {"memory": 1},
+    {"memory": np.float32(0.25)},
+    {"jump_scale": 0.3},
+    {"shrink": 7.5},
+    {"jump_prob": 0.9},
+    {"centre": "zero"},
+    {"centre": "previous"},
+    {"centre": 0.3},
+    {"keep": 0.5},
+    {"keep": 1},
+    {"learning_rate": 1e-4},
+    {"epochs": 5},
+    {"temperature": 0.1},
+    {"initial_scale": 0.2},
+    {"start_rho": (-4, -3)},
+]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _compiled():
+    """The default settings, compiled once for this file."""
+    assert traces(filter_stream) > 0
+    assert traces(filter_stream) == 0
+
+
+def test_all_time_steps_of_a_stream_share_one_compilation():
+    before = variational._step._cache_size()
+    assert traces(lambda: filter_stream(steps=12)) == 0
+    assert variational._step._cache_size() == before
+
+
+@pytest.mark.parametrize("settings", SETTINGS, ids=str)
+def test_another_setting_compiles_nothing_and_is_heard(settings):
+    before = [f._cache_size() for f in (variational._init, variational._step, variational._advance)]
+    states = []
+    assert traces(lambda: states.append(filter_stream(**settings))) == 0
+    assert [f._cache_size() for f in (variational._init, variational._step, variational._advance)] == before
+    if settings != {"centre": "previous"}:
+        assert not np.array_equal(states[0].posterior.location["w"], filter_stream().posterior.location["w"])
+
+
+def test_another_level_of_the_interval_compiles_nothing():
+    method = hmnn.hmnn(NETWORK, "gaussian", **FIXED)
+    state = method.init(0)
+    method.predict(state, data(20).x, samples=3)
+    assert traces(lambda: [method.predict(state, data(20).x, samples=3, level=v) for v in (0.5, 0.8)]) == 0
+    assert traces(lambda: method.predict(state, data(20).x, samples=4)) > 0
+
+
+def test_another_minibatch_does_compile():
+    """The negative control: the count sees a compilation when there is one."""
+    before = variational._step._cache_size()
+    assert traces(lambda: filter_stream(minibatch=8)) > 0
+    assert variational._step._cache_size() == before + 1
+
+
+def test_any_batch_sizes_compile_as_often_as_there_are_buckets(monkeypatch):
+    """All sizes from 1 to 1000, with the compiled step replaced by one that compiles in no time."""
+    method = hmnn.hmnn(NETWORK, "gaussian", **FIXED)
+    state, info = method.step(method.init(0), data(20))
+    cheap = jax.jit(lambda plan, model, state, batch: (state._replace(t=state.t + 1), info), static_argnums=0)
+    monkeypatch.setattr(variational, "_step", cheap)
+    sizes = np.random.default_rng(0).permutation(1000) + 1
+    whole = data(1000)
+    for n in sizes:
+        state, _ = method.step(state, Dataset(whole.x[:n], whole.y[:n]))
+    assert int(state.t) == 1001
+    assert cheap._cache_size() == len({base.bucket(int(n)) for n in sizes}) == 11
+
+
+def test_sizes_of_one_bucket_share_the_real_compilation():
+    method = hmnn.hmnn(NETWORK, "gaussian", **FIXED)
+    state = method.init(0)
+    before = variational._step._cache_size()
+    for n in (17, 25, 32):
+        state, info = method.step(state, data(n))
+        assert np.isfinite(info.free_energy)
+    assert variational._step._cache_size() == before
+
+
+rows = st.integers(1, 10**7)
+
+
+@given(rows)
+def test_a_bucket_holds_its_rows_and_wastes_little(n):
+    bucket = base.bucket(n)
+    assert bucket >= n
+    assert bucket < 2 * n or bucket == 8
+    if n > 512:
+        assert bucket <= 1.25 * n
+
+
+@given(rows, rows)
+def test_buckets_are_monotone(n, m):
+    small, large = sorted((n, m))
+    assert base.bucket(small) <= base.bucket(large)
+
+
+@given(rows)
+def test_a_bucket_is_its_own_bucket(n):
+    assert base.bucket(base.bucket(n)) == base.bucket(n)
+
+
+def test_there_are_few_buckets():
+    assert len({base.bucket(n) for n in range(1, 10**5)}) <= 7 + 4 * math.ceil(math.log2(10**5 / 512))
+
+
+@pytest.mark.parametrize("minibatch", [None, 16], ids=["full batch", "minibatches"])
+def test_padding_changes_nothing(minibatch, monkeypatch):
+    settings = FIXED | {"minibatch": minibatch, "learning_rate": 1e-2}
+    method = hmnn.hmnn(NETWORK, "gaussian", **settings)
+    monkeypatch.setattr(variational, "_method", lambda *parts: parts)
+    plan, model = variational.build.__wrapped__(NETWORK, "gaussian", kernels.jump(), **settings)
+    state = method.init(0)
+    count = 20
+    assert base.bucket(count) == 32
+    unpadded = data(count)
+    got, info = method.step(state, unpadded)
+    run = jax.jit(filtering.step, static_argnums=0)
+    exact = run(plan, model, state, Batch(unpadded.x, unpadded.y, count))
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=1e-6), got.posterior, exact[0].posterior)
+    np.testing.assert_allclose(info.free_energy, exact[1].free_energy, rtol=1e-6)
+    fewer = run(plan, model, state, Batch(unpadded.x, unpadded.y, count - 1))
+    difference = jax.tree.map(lambda a, b: float(jnp.abs(a - b).max()), got.posterior, fewer[0].posterior)
+    assert max(jax.tree.leaves(difference)) > 1e-4
