@@ -19,6 +19,10 @@ RHO_FLOOR = -27.0
 """s = softplus(rho) is never below softplus(-27) = 1.9e-12, so that 1/s^2 is finite in float32."""
 
 
+Rate = Scalar | Float[Array, "..."]
+"""gamma: one number, or one per weight."""
+
+
 class Posterior(NamedTuple):
     """theta = (m, s-tilde): the same type for one leaf (two arrays) and for a network (two trees)."""
 
@@ -38,7 +42,7 @@ class Family(Protocol):
     """What the filter asks of a family, one leaf at a time."""
 
     @property
-    def keep(self) -> Scalar | None:
+    def keep(self) -> Rate | None:
         """gamma, or None where no mean is ever dropped."""
 
     def draw(self, posterior: Posterior, noise: Noise) -> Array:
@@ -74,7 +78,7 @@ class Gaussian(NamedTuple):
 class DropConnect(NamedTuple):
     """q = keep N(m, s^2) + (1 - keep) N(0, s^2), eq. (scalemixvarapp)."""
 
-    keep: Scalar
+    keep: Rate
 
     def draw(self, posterior: Posterior, noise: Noise) -> Array:
         """W = eta m + s xi, eq. (scalemixvarapp_rand)."""
@@ -130,7 +134,7 @@ def assign(weights: PyTree, keep: Any = 1.0, where: Any = "internal") -> PyTree:
     return structure.unflatten([DropConnect(_rate(rate)) if drop else Gaussian() for drop, rate in pairs])
 
 
-def _rate(keep: Any) -> Scalar:
+def _rate(keep: Any) -> Rate:
     if getattr(keep, "ndim", 0) == 0 and not isinstance(keep, jax.core.Tracer):
         return _check.number("keep", keep, "in (0, 1]", lambda v: 0 < v <= 1)
     if not isinstance(keep, jax.core.Tracer) and not bool(jnp.all((keep > 0) & (keep <= 1))):

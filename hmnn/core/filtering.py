@@ -83,9 +83,12 @@ def init(key: Key, plan: Plan, model: Model) -> State:
     return State(posterior, optimiser, key, zero, zero)
 
 
-def prior(model: Model, posterior: Posterior) -> PyTree:
-    """P pi_{t-1}: the law of the weights before the data of time t, one mixture per leaf."""
-    centre = model.kernel.centre.at(posterior.location)
+def prior(model: Model, posterior: Posterior, previous: Weights | None = None) -> PyTree:
+    """P pi_{t-1}: the law of the weights before the data of time t, one mixture per leaf.
+
+    `previous` is what a kernel with centre "previous" pulls to: m_{t-1} as in the paper, unless given.
+    """
+    centre = model.kernel.centre.at(posterior.location if previous is None else previous)
     moved = objective.mixture(posterior, model.family)
     return jax.tree.map(lambda _, law, mu: model.kernel(law, mu), posterior.location, moved, centre)
 
@@ -111,10 +114,15 @@ def step(plan: Plan, model: Model, state: State, batch: Batch) -> tuple[State, I
 
 
 def advance(model: Model, state: State) -> State:
-    """A time step without data: the posterior moves by the kernel and is matched by its moments."""
-    matched = jax.tree.map(
-        lambda _, member, law: member.match(law), state.posterior.location, model.family, prior(model, state.posterior)
-    )
+    """A time step without data: the posterior moves by the kernel and is matched by its moments.
+
+    A kernel with centre "previous" pulls to E[w] here: m is larger where means are dropped, and
+    pulling to it again and again without data would let it grow without bound.
+    """
+    law = objective.mixture(state.posterior, model.family)
+    expected = jax.tree.map(lambda _, q: mixtures.mean(q), state.posterior.location, law)
+    moved = prior(model, state.posterior, previous=expected)
+    matched = jax.tree.map(lambda _, member, q: member.match(q), state.posterior.location, model.family, moved)
     return state._replace(posterior=_tree.unzip(state.posterior.location, matched, Posterior), t=state.t + 1)
 
 

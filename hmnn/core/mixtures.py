@@ -87,7 +87,8 @@ def _average(weights: tuple[Scalar, ...], values: tuple[Array, ...]) -> Array:
 
 def _component_log_probs(mixture: Mixture, w: Float[Array, "..."]) -> Float[Array, "A B ..."]:
     def component(p: Scalar, m: Array, q: Scalar, v: Array) -> Array:
-        log_density = -0.5 * ((w - m) ** 2 / v + jnp.log(v) + LOG_2PI)
+        # Divided before it is squared: the gradient in a tiny v would otherwise overflow through v**-2.
+        log_density = -0.5 * (((w - m) * jax.lax.rsqrt(v)) ** 2 + jnp.log(v) + LOG_2PI)
         return _safe_log(p) + _safe_log(q) + log_density
 
     means = list(zip(mixture.mean_weights, mixture.means, strict=True))

@@ -8,7 +8,6 @@ import jax.numpy as jnp
 import numpy as np
 
 from hmnn import _check
-from hmnn._types import Key
 from hmnn.core.objective import Batch
 from hmnn.core.prediction import Prediction
 
@@ -16,8 +15,8 @@ from hmnn.core.prediction import Prediction
 class Method(NamedTuple):
     """Three functions; states are immutable, so an error leaves the caller's state as it was."""
 
-    init: Callable[[Key], Any]
-    """init(key) -> state, before any data."""
+    init: Callable[[Any], Any]
+    """init(key) -> state, before any data; a whole number is taken as a seed."""
     step: Callable[..., tuple[Any, Any]]
     """step(state, data) -> (state, info): one time step; data is a Dataset, or None when there are none."""
     predict: Callable[..., Prediction]

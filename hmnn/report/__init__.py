@@ -1,0 +1,1 @@
+"""Records, tables and figures: the only room that plots."""
