@@ -15,7 +15,9 @@ from hmnn import DivergenceError, _check
 from hmnn.experiments import EXPERIMENTS
 from hmnn.report import records
 
-app = typer.Typer(add_completion=False, no_args_is_help=True, help="Neural networks whose weights move in time.")
+UsageError = typer.BadParameter.__mro__[2]
+"""The parent of all of typer's complaints; typer exports only some of its children."""
+app = typer.Typer(add_completion=False, help="Neural networks whose weights move in time.")
 console = Console()
 
 
@@ -72,10 +74,23 @@ def run(
 def main() -> None:
     """Run the command line; what a user can mend is one line on stderr and exit code 2."""
     try:
-        app()
+        sys.exit(app(standalone_mode=False) or 0)
+    except UsageError as error:
+        _complain(f"{_sentence(error)} (See hmnn --help.)", 2)
     except (ValueError, OSError, DivergenceError) as error:
-        sys.stderr.write(f"hmnn: {error}\n")
-        sys.exit(2)
+        _complain(str(error), 2)
+    except (typer.Abort, KeyboardInterrupt):
+        _complain("stopped.", 130)
+
+
+def _sentence(error: Any) -> str:
+    """Typer's message on one line, with the parameter that it is about."""
+    return " ".join(error.format_message().split())
+
+
+def _complain(message: str, code: int) -> None:
+    sys.stderr.write(f"hmnn: {message}\n")
+    sys.exit(code)
 
 
 def _folder(path: Path, overwrite: bool) -> Path:

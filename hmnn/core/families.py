@@ -120,32 +120,48 @@ def assign(weights: PyTree, keep: Any = 1.0, where: Any = "internal") -> PyTree:
 
     Args:
         weights: the weights or their shapes.
-        keep: gamma in (0, 1], one number or a tree of numbers shaped like the weights.
-        where: "all", "internal" (neither the first nor the last layer), "all_but_last", "none",
-            or a function of a leaf's path (`.layers[0].weight`) that says whether it is dropped.
+        keep: gamma in (0, 1], one number or a tree shaped like the weights, of numbers or of one per weight.
+        where: one of `WHERE`, or a function of a leaf's path (`.layers[0].weight`) that says whether it is dropped.
     """
     structure = _tree.structure(weights)
     single = _tree.structure(keep) == _tree.structure(0)
     if not single and _tree.structure(keep) != structure:
         raise _check.fail("keep", "a number or a tree shaped like the weights", _tree.structure(keep))
     rates = [keep] * structure.num_leaves if single else structure.flatten_up_to(keep)
-    chosen = _chosen(_tree.paths(weights), where)
-    pairs = zip(chosen, rates, strict=True)
-    return structure.unflatten([DropConnect(_rate(rate)) if drop else Gaussian() for drop, rate in pairs])
+    leaves, chosen = structure.flatten_up_to(weights), _chosen(weights, where)
+    members = [
+        DropConnect(rate) if drop else Gaussian()
+        for drop, rate in zip(chosen, [_rate(r, w.shape) for r, w in zip(rates, leaves, strict=True)], strict=True)
+    ]
+    return structure.unflatten(members)
 
 
-def _rate(keep: Any) -> Rate:
-    if getattr(keep, "ndim", 0) == 0 and not isinstance(keep, jax.core.Tracer):
-        return _check.number("keep", keep, "in (0, 1]", lambda v: 0 < v <= 1)
-    if not isinstance(keep, jax.core.Tracer) and not bool(jnp.all((keep > 0) & (keep <= 1))):
-        raise _check.fail("keep", "in (0, 1] for every weight", keep)
-    return keep
+WHERE = {
+    "all": lambda leaf, layer, first, last: True,
+    "none": lambda leaf, layer, first, last: False,
+    "internal": lambda leaf, layer, first, last: layer not in (first, last),
+    "internal_weights": lambda leaf, layer, first, last: layer not in (first, last) and leaf.ndim > 1,
+    "all_but_last": lambda leaf, layer, first, last: layer != last,
+}
+"""Which leaves may be dropped; "internal" is neither the first layer nor the last, "internal_weights" no bias either."""
 
 
-def _chosen(paths: list[str], where: Any) -> list[bool]:
+def _chosen(weights: PyTree, where: Any) -> list[bool]:
+    paths = _tree.paths(weights)
     if callable(where):
         return [bool(where(path)) for path in paths]
-    _check.choice("keep_where", where, ["all", "internal", "all_but_last", "none"])
+    test = WHERE[_check.choice("keep_where", where, WHERE)]
     layers = [path[: max(path.rfind("."), path.rfind("["))] for path in paths]
-    excluded = {"all": set(), "none": set(layers), "all_but_last": {layers[-1]}, "internal": {layers[0], layers[-1]}}
-    return [layer not in excluded[where] for layer in layers]
+    leaves = jax.tree.leaves(weights)
+    return [test(leaf, layer, layers[0], layers[-1]) for leaf, layer in zip(leaves, layers, strict=True)]
+
+
+def _rate(keep: Any, shape: tuple[int, ...]) -> Rate:
+    if isinstance(keep, jax.core.Tracer):
+        return keep
+    if getattr(keep, "ndim", 0) == 0:
+        return _check.number("keep", keep, "in (0, 1]", lambda v: 0 < v <= 1)
+    rates = jnp.asarray(keep)
+    if rates.shape != shape or not bool(jnp.all((rates > 0) & (rates <= 1))):
+        raise _check.fail("keep", f"in (0, 1], a number or an array of shape {shape}", keep)
+    return rates

@@ -53,6 +53,8 @@ class State(NamedTuple):
     optimiser: PyTree
     key: Key
     t: Int[Array, ""]
+    seen: Int[Array, ""]
+    """Time steps that had data; the first of them starts from the network's own initial weights."""
     rejected: Int[Array, ""]
 
 
@@ -80,7 +82,7 @@ def init(key: Key, plan: Plan, model: Model) -> State:
     posterior = Posterior(zeros, rho)
     optimiser = plan.descent.optimiser(model.pace.learning_rate).init(posterior)
     zero = jnp.zeros((), jnp.int32)
-    return State(posterior, optimiser, key, zero, zero)
+    return State(posterior, optimiser, key, zero, zero, zero)
 
 
 def prior(model: Model, posterior: Posterior, previous: Weights | None = None) -> PyTree:
@@ -97,7 +99,7 @@ def step(plan: Plan, model: Model, state: State, batch: Batch) -> tuple[State, I
     """pi_t = V C_t P pi_{t-1}."""
     key = jax.random.fold_in(state.key, state.t)
     before = prior(model, state.posterior)
-    theta = jax.lax.cond(state.t == 0, lambda: _first_guess(state.key, plan, model), lambda: state.posterior)
+    theta = jax.lax.cond(state.seen == 0, lambda: _first_guess(state.key, plan, model), lambda: state.posterior)
     optimiser = plan.descent.optimiser(model.pace.learning_rate).init(theta) if plan.restart else state.optimiser
     path, undone = projection.project(
         jax.random.fold_in(key, 0),
@@ -109,7 +111,7 @@ def step(plan: Plan, model: Model, state: State, batch: Batch) -> tuple[State, I
         Path(theta, optimiser, state.rejected),
         batch,
     )
-    after = State(path.posterior, path.optimiser, state.key, state.t + 1, path.rejected)
+    after = State(path.posterior, path.optimiser, state.key, state.t + 1, state.seen + 1, path.rejected)
     return after, _info(jax.random.fold_in(key, 1), plan, model, before, after, batch, undone)
 
 

@@ -31,13 +31,14 @@ class Config:
     hidden: tuple[int, ...] = (50, 50)
     memory: float = 0.5
     keep: float = 0.75
-    keep_where: str = "all_but_last"
+    keep_where: str = "internal_weights"
     jump_prob: float = 0.5
     jump_scale: float = math.exp(-2)
     shrink: float = math.exp(5)
     centre: str = "zero"
     optimiser: str = "sgd"
     learning_rate: float = 1e-3
+    start_rho: tuple[float, float] = (-8.0, -7.0)
     epochs: int = 100
     minibatch: int = 256
     draws: int = 200
@@ -79,6 +80,7 @@ def _method(config: Config) -> Method:
         keep_where=config.keep_where,
         optimiser=config.optimiser,
         learning_rate=config.learning_rate,
+        start_rho=config.start_rho,
         epochs=config.epochs,
         minibatch=config.minibatch,
     )

@@ -53,7 +53,7 @@ def build(
         likelihood: one of `hmnn.core.likelihoods`, or its name.
         kernel: one of `hmnn.core.kernels`.
         keep: gamma in (0, 1], the probability that a weight's mean is kept; a number or a tree.
-        keep_where: which weights may be dropped: "internal", "all", "all_but_last", "none" or a test of the path.
+        keep_where: which weights may be dropped: one of `families.WHERE` or a test of the path.
         optimiser: "sgd", "adam" or a function of the learning rate such as `optax.rmsprop`.
         learning_rate: step size on the summed loss.
         epochs: passes over the data of a time step.
