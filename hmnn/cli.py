@@ -15,7 +15,7 @@ from hmnn import DivergenceError, _check
 from hmnn.experiments import EXPERIMENTS
 from hmnn.report import records
 
-UsageError = typer.BadParameter.__mro__[2]
+UsageError: Any = typer.BadParameter.__mro__[2]
 """The parent of all of typer's complaints; typer exports only some of its children."""
 app = typer.Typer(add_completion=False, help="Neural networks whose weights move in time.")
 console = Console()

@@ -143,7 +143,7 @@ WHERE = {
     "internal_weights": lambda leaf, layer, first, last: layer not in (first, last) and leaf.ndim > 1,
     "all_but_last": lambda leaf, layer, first, last: layer != last,
 }
-"""Which leaves may be dropped; "internal" is neither the first layer nor the last, "internal_weights" no bias either."""
+"""Which leaves may be dropped; "internal" is neither first nor last layer, "internal_weights" spares biases too."""
 
 
 def _chosen(weights: PyTree, where: Any) -> list[bool]:

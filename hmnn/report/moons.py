@@ -52,11 +52,13 @@ def _figure(panels: dict[str, list[Panel]], path: Path, plot: Callable[..., Any]
         subplot_kw=options,
         layout="constrained",
     )
+    limit = max(abs(edge) for row in panels.values() for p in row for edge in (*p.across, *p.up))
     image = None
     for row, (scenario, steps) in zip(axes, panels.items(), strict=True):
         for axis, panel in zip(row, steps, strict=True):
             image = plot(axis, panel)
             axis.set_title(f"{scenario}, {panel.title}", fontsize=10)
+            axis.set(xlim=(-limit, limit), ylim=(-limit, limit))
     if image is not None:
         figure.colorbar(image, ax=axes, shrink=0.6, label="length of the 95 % credible interval")
     figure.savefig(path, dpi=110)
@@ -95,4 +97,5 @@ def _surface(axis: Any, panel: Panel) -> None:
     axis.set_xticks([])
     axis.set_yticks([])
     axis.set_zticks([0, 0.5, 1])
+    axis.set_zlabel("probability of the second class", fontsize=8)
     axis.view_init(elev=32, azim=-60)

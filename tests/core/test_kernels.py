@@ -80,7 +80,7 @@ def test_numbers_out_of_their_domain_are_refused(build, message):
 @jax.jit
 def wait(model, posterior, steps):
     zero = jnp.zeros((), jnp.int32)
-    state = State(posterior, (), jax.random.key(0), zero, zero)
+    state = State(posterior, (), jax.random.key(0), zero, zero, zero)
     after = jax.lax.fori_loop(0, steps, lambda _, s: filtering.advance(model, s), state)
     return after.posterior.location, scale(after.posterior.rho), after.t
 
@@ -130,12 +130,20 @@ def test_without_data_the_static_kernel_does_nothing(float64):
 
 
 def test_without_data_every_family_keeps_the_mean_of_the_moved_law(float64):
-    for centre in ("zero", "previous", 2.0):
+    for centre in ("zero", 2.0):
         kernel, family = kernels.jump(0.7, 0.5, 2.0, 0.5, centre), DropConnect(0.4)
         before = Posterior(jnp.array([3.0]), rho_of(jnp.array([0.2])))
         target = filtering.prior(Model(kernel, family, likelihoods.gaussian(1.0)), before)
         m, _ = waited(kernel, family, 1)
         assert 0.4 * m == pytest.approx(float(mixtures.mean(target)[0]))
+
+
+def test_without_data_a_dropped_weight_centred_at_the_previous_mean_stays_and_never_grows(float64):
+    kernel, family = kernels.jump(0.5, 0.5, 2.0, 0.5, "previous"), DropConnect(0.4)
+    assert waited(kernel, family, 50)[0] == pytest.approx(waited(kernel, family, 0)[0])
+    # Pulling to m instead of E[w], as a step with data does, would let the mean grow at once.
+    before = Posterior(jnp.array([3.0]), rho_of(jnp.array([0.2])))
+    assert mixtures.mean(filtering.prior(Model(kernel, family, likelihoods.gaussian(1.0)), before))[0] > 0.4 * 3.0
 
 
 def test_a_law_with_one_variance_has_no_drift_signal(float64):
