@@ -17,6 +17,6 @@ def far_from(points: Float[ndarray, "rows d"], data: Float[ndarray, "n d"], dist
 
 
 def box_grid(data: Float[ndarray, "n 2"], side: int) -> Float[ndarray, "points 2"]:
-    """Side x side points over the bounding box of two-dimensional data, row by row."""
+    """side x side points over the bounding box of two-dimensional data, row by row."""
     axes = [np.linspace(low, high, side) for low, high in zip(data.min(axis=0), data.max(axis=0), strict=True)]
     return np.stack(np.meshgrid(*axes), axis=-1).reshape(-1, 2).astype(data.dtype)

@@ -8,11 +8,12 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, PyTree
+import numpy as np
+from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from hmnn import _check, _tree
 from hmnn._types import Scalar, Weights
-from hmnn.core import mixtures
+from hmnn.core import arithmetic, mixtures
 from hmnn.core.mixtures import Mixture
 
 RHO_FLOOR = -27.0
@@ -63,7 +64,7 @@ class Gaussian(NamedTuple):
         """Every mean is kept."""
 
     def draw(self, posterior: Posterior, noise: Noise) -> Array:
-        """W = m + s xi."""
+        """w = m + s xi."""
         return posterior.location + scale(posterior.rho) * noise.xi
 
     def mixture(self, posterior: Posterior) -> Mixture:
@@ -79,9 +80,11 @@ class DropConnect(NamedTuple):
     """q = keep N(m, s^2) + (1 - keep) N(0, s^2), eq. (scalemixvarapp)."""
 
     keep: Rate
+    last: Int[Array, "..."] | int | None = None
+    """The last of the 2^31 equally likely words that keep the mean, so that keep is exact beyond single precision."""
 
     def draw(self, posterior: Posterior, noise: Noise) -> Array:
-        """W = eta m + s xi, eq. (scalemixvarapp_rand)."""
+        """w = eta m + s xi, eq. (scalemixvarapp_rand)."""
         kept = jnp.where(jnp.asarray(noise.eta), posterior.location, 0.0)
         return kept + scale(posterior.rho) * noise.xi
 
@@ -102,8 +105,16 @@ class DropConnect(NamedTuple):
 
 
 def scale(rho: Float[Array, "..."]) -> Float[Array, "..."]:
-    """S = log(1 + exp(s-tilde)), bounded away from 0."""
-    return jax.nn.softplus(jnp.maximum(rho, RHO_FLOOR))
+    """s = log(1 + exp(s-tilde)), bounded away from 0."""
+    return arithmetic.softplus(jnp.maximum(rho, RHO_FLOOR))
+
+
+def last_kept(family: Any) -> Int[Array, "..."]:
+    """The family's threshold; from `keep` itself, in single precision, where none was worked out beforehand."""
+    if family.last is not None:
+        return jnp.asarray(family.last, jnp.int32)
+    below = jnp.round(jnp.asarray(family.keep, jnp.float32) * 2.0**31) - 1.0
+    return jnp.where(below >= 2.0**31 - 128.0, 2**31 - 1, jnp.minimum(below, 2.0**31 - 256.0).astype(jnp.int32))
 
 
 def rho_of(scale: Float[Array, "..."]) -> Float[Array, "..."]:
@@ -130,7 +141,7 @@ def assign(weights: PyTree, keep: Any = 1.0, where: Any = "internal") -> PyTree:
     rates = [keep] * structure.num_leaves if single else structure.flatten_up_to(keep)
     leaves, chosen = structure.flatten_up_to(weights), _chosen(weights, where)
     members = [
-        DropConnect(rate) if drop else Gaussian()
+        DropConnect(rate, _last(rate)) if drop else Gaussian()
         for drop, rate in zip(chosen, [_rate(r, w.shape) for r, w in zip(rates, leaves, strict=True)], strict=True)
     ]
     return structure.unflatten(members)
@@ -154,6 +165,13 @@ def _chosen(weights: PyTree, where: Any) -> list[bool]:
     layers = [path[: max(path.rfind("."), path.rfind("["))] for path in paths]
     leaves = jax.tree.leaves(weights)
     return [test(leaf, layer, layers[0], layers[-1]) for leaf, layer in zip(leaves, layers, strict=True)]
+
+
+def _last(keep: Rate) -> Any:
+    if isinstance(keep, jax.core.Tracer):
+        return None
+    last = (np.round(np.asarray(keep, np.float64) * 2**31) - 1).astype(np.int32)
+    return int(last) if last.ndim == 0 else jnp.asarray(last)
 
 
 def _rate(keep: Any, shape: tuple[int, ...]) -> Rate:

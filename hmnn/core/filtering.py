@@ -12,7 +12,7 @@ from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from hmnn import _tree
 from hmnn._types import Key, Scalar, Weights
-from hmnn.core import mixtures, objective, projection
+from hmnn.core import mixtures, noise, objective, projection
 from hmnn.core.families import Posterior, rho_of, scale
 from hmnn.core.kernels import Kernel
 from hmnn.core.likelihoods import Likelihood
@@ -154,9 +154,10 @@ def _first_guess(key: Key, plan: Plan, model: Model) -> Posterior:
 def _info(key: Key, plan: Plan, model: Model, before: PyTree, after: State, batch: Batch, undone: Array) -> Info:
     """Evaluate the free energy and its terms at the new posterior, on all the data of the step."""
     theta, descent = after.posterior, plan.descent
+    seeds = noise.words(key, theta.location, descent.samples)
 
     def one(i: Array) -> tuple[Array, Array, PyTree]:
-        epsilon = descent.source(key, i, theta.location, model.family)
+        epsilon = descent.source(seeds[i], i, theta.location, model.family)
         w = objective.draw(theta, model.family, epsilon)
         drift = jax.tree.map(lambda w, law: mixtures.widest(law, w).mean(), w, before)
         divergence = objective.divergence(theta, model.family, before, w)
@@ -189,6 +190,6 @@ def _misfit(descent: Descent, model: Model, w: Weights, batch: Batch) -> Array:
 
     def add(i: Array, total: Array) -> Array:
         part = projection.minibatch(batch, order, i, rows)
-        return total + objective.misfit(descent.apply, model.likelihood, w, part)
+        return total + objective.misfit(descent.apply, model.likelihood, w, batch=part)
 
     return jax.lax.fori_loop(0, (batch.rows + rows - 1) // rows, add, jnp.zeros((), jax.tree.leaves(w)[0].dtype))

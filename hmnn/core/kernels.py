@@ -27,7 +27,7 @@ class Centre(NamedTuple):
     anchor: Weights | Scalar
 
     def at(self, location: Weights) -> Weights:
-        """Mu for every leaf, given m_{t-1}."""
+        """mu for every leaf, given m_{t-1}."""
         anchor = self.anchor
         if _tree.structure(anchor) != _tree.structure(location):
             anchor = jax.tree.map(lambda m: jnp.asarray(self.anchor, m.dtype), location)

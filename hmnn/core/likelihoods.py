@@ -21,7 +21,7 @@ class Likelihood(Protocol):
     """The law of y given the network's outputs."""
 
     def log_prob(self, outputs: Outputs, y: Shaped[Array, "rows *y"]) -> Float[Array, " rows"]:
-        """Log g of each row."""
+        """log g of each row."""
 
     def mean(self, outputs: Outputs) -> Outputs:
         """E[y], or the class probabilities."""
@@ -43,7 +43,7 @@ class Categorical(NamedTuple):
         return jax.nn.softmax(outputs)
 
     def variance(self, outputs: Outputs) -> Outputs:
-        """P (1 - p)."""
+        """p (1 - p)."""
         p = jax.nn.softmax(outputs)
         return p * (1.0 - p)
 
@@ -52,7 +52,7 @@ class Bernoulli(NamedTuple):
     """Labels 0 and 1 from one logit."""
 
     def log_prob(self, outputs: Outputs, y: Shaped[Array, "rows *y"]) -> Float[Array, " rows"]:
-        """Log sigmoid of the logit, signed by the label."""
+        """log sigmoid of the logit, signed by the label."""
         target = y.astype(outputs.dtype).reshape(outputs.shape)
         return _over_outputs(target * jax.nn.log_sigmoid(outputs) + (1.0 - target) * jax.nn.log_sigmoid(-outputs))
 
@@ -61,7 +61,7 @@ class Bernoulli(NamedTuple):
         return jax.nn.sigmoid(outputs)
 
     def variance(self, outputs: Outputs) -> Outputs:
-        """P (1 - p)."""
+        """p (1 - p)."""
         return jax.nn.sigmoid(outputs) * jax.nn.sigmoid(-outputs)
 
 
@@ -88,7 +88,7 @@ class Poisson(NamedTuple):
     """Counts whose log rate is the output."""
 
     def log_prob(self, outputs: Outputs, y: Shaped[Array, "rows *y"]) -> Float[Array, " rows"]:
-        """Y log rate - rate - log y!."""
+        """y log rate - rate - log y!."""
         counts = y.astype(outputs.dtype).reshape(outputs.shape)
         return _over_outputs(counts * outputs - jnp.exp(outputs) - jax.lax.lgamma(counts + 1.0))
 
@@ -132,7 +132,7 @@ LIKELIHOODS: dict[str, Callable[[], Likelihood]] = {
 def log_g(
     likelihood: Likelihood, outputs: Outputs, y: Shaped[Array, "rows *y"], real: Bool[Array, " rows"]
 ) -> Float[Array, ""]:
-    """Log g(w, D) summed over the real rows; padded rows count nothing."""
+    """log g(w, D) summed over the real rows; padded rows count nothing."""
     return jnp.sum(jnp.where(real, likelihood.log_prob(outputs, y), 0.0))
 
 

@@ -97,5 +97,5 @@ def _component_log_probs(mixture: Mixture, w: Float[Array, "..."]) -> Float[Arra
 
 
 def _safe_log(p: Scalar) -> Array:
-    """Log p, which is -inf at 0 without poisoning the gradient."""
+    """log p, which is -inf at 0 without poisoning the gradient."""
     return jnp.where(p > 0, jnp.log(jnp.where(p > 0, p, 1.0)), -jnp.inf)

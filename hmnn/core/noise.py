@@ -1,24 +1,103 @@
-"""Where epsilon comes from: a source gives (eta, xi) for every leaf from a key and the number of the draw."""
+"""Where epsilon comes from: a source turns two random words per leaf into (eta, xi) for every weight.
+
+The words are threefry's. `hashed`, the engine's own, spends one keyed hash per weight and draws both the
+mask and the normal from it; `random` is `jax.random`, the reference. docs/noise.md has the derivation and the tests.
+"""
 
 from collections.abc import Callable
+from typing import Any
 
 import jax
-from jaxtyping import PyTree
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int, PyTree, UInt32
 
 from hmnn import _tree
 from hmnn._types import Key, Scalar, Weights
-from hmnn.core.families import Family, Noise
+from hmnn.core import arithmetic
+from hmnn.core.families import Family, Noise, last_kept
 
-Source = Callable[[Key, Scalar, Weights, PyTree], PyTree]
-"""source(key, i, weights, family) -> a tree of Noise for draw i = 0 .. N - 1; only shapes of the weights are read."""
+Words = UInt32[Array, "leaves 2"]
+Source = Callable[[Words, Scalar, Weights, PyTree], PyTree]
+"""source(words, i, weights, family) -> a tree of Noise for draw i; only the shapes of the weights are read."""
 
 
-def random(key: Key, i: Scalar, weights: Weights, family: PyTree) -> PyTree:
+def words(key: Key, weights: Weights, *draws: int) -> UInt32[Array, "*draws leaves 2"]:
+    """Two threefry words for each leaf of each draw: related keys would break a cheap hash."""
+    return jax.random.bits(key, (*draws, _tree.structure(weights).num_leaves, 2), jnp.uint32)
+
+
+def random(seeds: Words, i: Scalar, weights: Weights, family: PyTree) -> PyTree:
     """Independent Bernoulli masks and standard normals from `jax.random`."""
-    return jax.tree.map(_leaf, weights, _tree.keys(jax.random.fold_in(key, i), weights), family)
+    return _leaves(_random_leaf, seeds, weights, family)
 
 
-def _leaf(weight: jax.Array, key: Key, family: Family) -> Noise:
-    mask_key, normal_key = jax.random.split(key)
+def hashed(seeds: Words, i: Scalar, weights: Weights, family: PyTree) -> PyTree:
+    """The same from one 32-bit hash per weight: its top bit is the sign, the rest the mask and the size."""
+    return _leaves(_hashed_leaf, seeds, weights, family)
+
+
+def mixed(index: UInt32[Array, "..."], seed: UInt32[Array, " 2"]) -> UInt32[Array, "..."]:
+    """A 32-bit hash of an index under a key of two words."""
+    h = (index ^ seed[1]) * _u32(0x9E3779B1) + seed[0]
+    h = (h ^ (h >> _u32(17))) * _u32(0xED5AD4BB)
+    h = ((h ^ (h >> _u32(11))) + seed[1]) * _u32(0xAC4C1B51)
+    h = (h ^ (h >> _u32(15))) * _u32(0x31848BAB)
+    return h ^ (h >> _u32(14))
+
+
+def _leaves(leaf: Callable[..., Noise], seeds: Words, weights: Weights, family: PyTree) -> PyTree:
+    structure = _tree.structure(weights)
+    return jax.tree.map(leaf, weights, structure.unflatten(list(seeds)), family)
+
+
+def _random_leaf(weight: Array, seed: UInt32[Array, " 2"], family: Family) -> Noise:
+    mask_key, normal_key = jax.random.split(jax.random.wrap_key_data(seed, impl="threefry2x32"))
     eta = None if family.keep is None else jax.random.bernoulli(mask_key, family.keep, weight.shape)
     return Noise(eta, jax.random.normal(normal_key, weight.shape, weight.dtype))
+
+
+def _hashed_leaf(weight: Array, seed: UInt32[Array, " 2"], family: Family) -> Noise:
+    h = mixed(_index(weight.shape), seed)
+    low = (h & _u32(0x7FFFFFFF)).astype(jnp.int32)
+    eta, tail = (None, _centred(low, 2.0**-31)) if family.keep is None else _masked(low, last_kept(family))
+    return Noise(eta, _normal(h, tail, weight.dtype))
+
+
+def _masked(low: Int[Array, "..."], last: Int[Array, "..."]) -> tuple[Bool[Array, "..."], Float[Array, "..."]]:
+    """eta = (low <= last); low, rescaled within its side of that threshold, is uniform again."""
+    kept = last.astype(jnp.float32) + 1.0
+    eta = low <= last
+    within = jnp.where(eta, low, low - last - 1)
+    return eta, _centred(within, jnp.where(eta, 1.0 / kept, 1.0 / jnp.maximum(2.0**31 - kept, 1.0)))
+
+
+def _centred(low: Int[Array, "..."], width: Any) -> Float[Array, "..."]:
+    return (low.astype(jnp.float32) + 0.5) * width
+
+
+def _normal(h: UInt32[Array, "..."], tail: Float[Array, "..."], dtype: Any) -> Float[Array, "..."]:
+    """The standard normal with P(|xi| > x) = tail and the sign of the top bit.
+
+    sqrt(v N(v) / D(v)) with v = -log(tail (2 - tail)) is the half-normal quantile to a relative error of 7e-7.
+    """
+    v = -arithmetic.log(tail * (2.0 - tail))
+    ratio = arithmetic.horner(NUMERATOR, v) / arithmetic.horner(DENOMINATOR, v)
+    size = jnp.sqrt(jnp.maximum(v * ratio, 0.0))
+    return jnp.where((h >> _u32(31)) == _u32(0), size, -size).astype(dtype)
+
+
+NUMERATOR = (1.5707941735839295, 0.3037744276278308, 0.05275828120850171, 0.0037760455451897935)
+DENOMINATOR = (1.0, 0.16977115404302123, 0.03015086602655921, 0.0018982235978698557)
+
+
+def _index(shape: tuple[int, ...]) -> UInt32[Array, "..."]:
+    """0, 1, 2, ... in row-major order, as sums of iotas, which fuse."""
+    index, stride = jnp.zeros(shape, jnp.uint32), 1
+    for axis in reversed(range(len(shape))):
+        index = index + jax.lax.broadcasted_iota(jnp.uint32, shape, axis) * _u32(stride)
+        stride *= shape[axis]
+    return index
+
+
+def _u32(value: int) -> Array:
+    return jnp.uint32(value % 2**32)

@@ -45,12 +45,12 @@ def mixture(posterior: Posterior, family: PyTree) -> PyTree:
 
 
 def divergence(posterior: Posterior, family: PyTree, prior: PyTree, w: Weights) -> Float[Array, ""]:
-    """Log q(w) - log P pi(w), whose mean over draws of q is the KL divergence."""
+    """log q(w) - log P pi(w), whose mean over draws of q is the KL divergence."""
     own = _tree.total(lambda w, q: mixtures.log_prob(q, w), w, mixture(posterior, family))
     return own - _tree.total(lambda w, p: mixtures.log_prob(p, w), w, prior)
 
 
-def misfit(apply: Apply, likelihood: likelihoods.Likelihood, w: Weights, batch: Batch) -> Float[Array, ""]:
+def misfit(apply: Apply, likelihood: likelihoods.Likelihood, w: Weights, *, batch: Batch) -> Float[Array, ""]:
     """-log g(w, D), summed over the real rows."""
     real = jax.numpy.arange(batch.x.shape[0]) < batch.rows
     return -likelihoods.log_g(likelihood, apply(w, batch.x), batch.y, real)

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from hmnn._types import Scalar
-from hmnn.core import mixtures, objective
+from hmnn.core import mixtures, noise, objective
 from hmnn.core.filtering import Model, Plan, State
 
 DRAWS = 2**20
@@ -60,9 +60,10 @@ def _at(point: str, plan: Plan, model: Model, state: State, x: Array) -> Array:
 def _draws(plan: Plan, model: Model, state: State, x: Array, samples: int) -> tuple[Array, Array]:
     """E[y] and Var[y] under draws of the weights fixed by (seed, t), the same for all rows."""
     key = jax.random.fold_in(jax.random.fold_in(state.key, state.t), DRAWS)
+    seeds = noise.words(key, state.posterior.location, samples)
 
     def one(i: Array) -> tuple[Array, Array]:
-        epsilon = plan.descent.source(key, i, state.posterior.location, model.family)
+        epsilon = plan.descent.source(seeds[i], i, state.posterior.location, model.family)
         outputs = plan.descent.apply(objective.draw(state.posterior, model.family, epsilon), x)
         return model.likelihood.mean(outputs), model.likelihood.variance(outputs)
 

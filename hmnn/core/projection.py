@@ -6,6 +6,7 @@ finite is undone and counted; after `patience` such epochs in a row the projecti
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 import jax
@@ -14,9 +15,9 @@ import optax
 from jaxtyping import Array, Int, PyTree
 
 from hmnn import _tree
-from hmnn._types import Key, Scalar
+from hmnn._types import Key, Scalar, Weights
+from hmnn.core import closed, objective
 from hmnn.core import noise as noises
-from hmnn.core import objective
 from hmnn.core.families import RHO_FLOOR, Posterior
 from hmnn.core.likelihoods import Likelihood
 from hmnn.core.objective import Apply, Batch
@@ -30,7 +31,11 @@ class Descent(NamedTuple):
     minibatch: int | None = None
     samples: int = 1
     kl_weights: str = "uniform"
-    source: noises.Source = noises.random
+    source: noises.Source = noises.hashed
+    gradient: str = "auto"
+    """"closed", "autodiff", or "auto": closed where `closed.applies`."""
+    kl_blocks: int | None = None
+    """In how many blocks of rows the KL term is paid in turn; None chooses by the number of minibatches."""
     patience: int = 10
 
 
@@ -76,21 +81,23 @@ def project(
     dtype = jax.tree.leaves(start.posterior.location)[0].dtype
     total = jnp.maximum(1, (batch.rows + rows - 1) // rows)
 
-    def update(i: Array, path: Path, key: Key, order: Array | None) -> Path:
+    gradient_of = _gradient(descent, likelihood, family, prior, start.posterior.location, blocks(descent, size))
+
+    def update(i: Array, path: Path, seeds: Array, offset: Array, order: Array | None) -> Path:
         part = batch if order is None else minibatch(batch, order, i, rows)
         weight = pace.temperature * KL_WEIGHTS[descent.kl_weights](i.astype(dtype), total.astype(dtype))
-        gradient = _gradient(
-            jax.random.fold_in(key, i), descent, likelihood, path.posterior, family, prior, part, weight
-        )
+        gradient = gradient_of(path.posterior, seeds[i], part, weight, i + offset)
         updates, state = optimiser.update(gradient, path.optimiser, path.posterior)
         posterior = _bounded(optax.apply_updates(path.posterior, updates))
         return Path(posterior, state, path.rejected)
 
     def epoch(carry: tuple[Array, Path, Array]) -> tuple[Array, Path, Array]:
         i, path, undone = carry
-        shuffle_key, noise_key = jax.random.split(jax.random.fold_in(key, i))
+        shuffle_key, noise_key, offset_key = jax.random.split(jax.random.fold_in(key, i), 3)
         order = None if rows == size else _shuffled(shuffle_key, size, rows, batch.rows)
-        after = jax.lax.fori_loop(0, total, lambda j, p: update(j, p, noise_key, order), path)
+        seeds = noises.words(noise_key, path.posterior.location, -(-size // rows), descent.samples)
+        offset = jax.random.randint(offset_key, (), 0, 2**20)
+        after = jax.lax.fori_loop(0, total, lambda j, p: update(j, p, seeds, offset, order), path)
         good = _tree.all_finite((after.posterior, after.optimiser))
         kept = _tree.select(
             good, after._replace(rejected=jnp.zeros_like(path.rejected)), path._replace(rejected=path.rejected + 1)
@@ -106,21 +113,39 @@ def project(
     return path, undone
 
 
-def _gradient(key, descent, likelihood, posterior, family, prior, part, weight) -> Posterior:
-    """The mean over N draws of the gradient of one minibatch's free energy."""
+def blocks(descent: Descent, size: int) -> int:
+    """In how many blocks the KL term is paid: few minibatches pay all of it, many an eighth each."""
+    if descent.kl_blocks is not None:
+        return descent.kl_blocks
+    minibatches = -(-size // min(descent.minibatch or size, size))
+    return max(1, min(8, minibatches // 32)) if descent.kl_weights == "uniform" else 1
 
-    def loss(w):
-        return objective.misfit(descent.apply, likelihood, w, part)
 
-    def one(i):
-        epsilon = descent.source(key, i, posterior.location, family)
-        return objective.gradient(loss, posterior, family, prior, epsilon, weight)
+def _gradient(
+    descent: Descent, likelihood: Likelihood, family: PyTree, prior: PyTree, weights: Weights, parts: int
+) -> Callable[..., Posterior]:
+    """The mean over N draws of the gradient of a minibatch's free energy, in closed form where the rule says so."""
+    chosen = {"closed": True, "autodiff": False, "auto": closed.applies(family, weights)}[descent.gradient]
+    law = closed.ready(prior, weights) if chosen else prior
 
-    if descent.samples == 1:
-        return one(0)
-    zero = jax.tree.map(jnp.zeros_like, posterior)
-    added = jax.lax.fori_loop(0, descent.samples, lambda i, acc: jax.tree.map(jnp.add, acc, one(i)), zero)
-    return jax.tree.map(lambda g: g / descent.samples, added)
+    def one(posterior: Posterior, seeds: Array, i: Array, part: Batch, weight: Array, count: Array) -> Posterior:
+        epsilon = descent.source(seeds[i], i, posterior.location, family)
+        loss = partial(objective.misfit, descent.apply, likelihood, batch=part)
+        if chosen:
+            return closed.gradient(loss, posterior, family, law, epsilon, weight, closed.Turn(count, parts))
+        return objective.gradient(loss, posterior, family, law, epsilon, weight)
+
+    def mean(posterior: Posterior, seeds: Array, part: Batch, weight: Array, count: Array) -> Posterior:
+        if descent.samples == 1:
+            return one(posterior, seeds, jnp.zeros((), jnp.int32), part, weight, count)
+        zero = jax.tree.map(jnp.zeros_like, posterior)
+
+        def add(i: Array, sum_: Posterior) -> Posterior:
+            return jax.tree.map(jnp.add, sum_, one(posterior, seeds, i, part, weight, count))
+
+        return jax.tree.map(lambda g: g / descent.samples, jax.lax.fori_loop(0, descent.samples, add, zero))
+
+    return mean
 
 
 def _shuffled(key: Key, size: int, minibatch: int, rows: Scalar) -> Int[Array, " padded"]:

@@ -44,7 +44,7 @@ def batch(data: Any, t: int) -> Batch:
 
 
 def inputs(x: Any, where: str = "") -> np.ndarray:
-    """X as a floating-point array of rows."""
+    """x as a floating-point array of rows."""
     values = array("x", x, where)
     if values.ndim < 2:
         raise _check.fail("x", f"an array with one row per example{where}", f"shape {values.shape}")

@@ -44,7 +44,7 @@ def build(
     start_rho: Any = (-3.0, -2.0),
     restart: Any = False,
     patience: Number = 10,
-    source: Any = noise.random,
+    source: Any = noise.hashed,
 ) -> Method:
     """Assemble a filter from a network, a likelihood and a kernel.
 
