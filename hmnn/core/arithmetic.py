@@ -35,8 +35,6 @@ LOG = (
     -0.07451186274147284,
 )
 """log(1 + f) / f between sqrt(1/2) and sqrt(2), likewise."""
-ROUND = 12582912.0
-"""1.5 2^23: adding it leaves the nearest whole number in the low bits."""
 ROOT_HALF = 0x3F3504F3
 """The bits of sqrt(1/2)."""
 
@@ -46,9 +44,8 @@ def exp2(x: Float[Array, "..."]) -> Float[Array, "..."]:
     if x.dtype != jnp.float32:
         return jnp.exp2(x)
     x = jnp.maximum(x, -126.0)
-    shifted = x + ROUND
-    fraction = x - (shifted - ROUND)
-    return _float(_bits(horner(EXP2, fraction)) + (_bits(shifted) << 23))
+    whole = jnp.floor(x + 0.5)
+    return _float(_bits(horner(EXP2, x - whole)) + (whole.astype(jnp.int32) << 23))
 
 
 def log(x: Float[Array, "..."]) -> Float[Array, "..."]:
@@ -66,8 +63,11 @@ def softplus(x: Float[Array, "..."]) -> Float[Array, "..."]:
     if x.dtype != jnp.float32:
         return jax.nn.softplus(x)
     e = exp2(-jnp.abs(x) * LOG2E)
-    z = e / (2.0 + e)  # log(1 + e) = 2 artanh z
-    return jnp.maximum(x, 0.0) + 2.0 * z * horner([1.0 / (2 * n + 1) for n in range(7)], z * z)
+    below = 2.0 + e
+    z = e / below  # log(1 + e) = 2 artanh z
+    series = horner([1.0 / (2 * n + 1) for n in range(7)], z * z)
+    # A division comes last, for XLA keeps the result of one that has several readers, and would keep z otherwise.
+    return (jnp.maximum(x, 0.0) * below + 2.0 * e * series) / below
 
 
 @softplus.defjvp

@@ -58,13 +58,16 @@ def gradient(
     turn: Turn,
 ) -> Posterior:
     """As `objective.gradient`; `prior` is made ready, and `turn` says which rows pay the KL term now."""
-    w = objective.draw(posterior, family, noise)
+    scale = jax.tree.map(families.scale, posterior.rho)
+    w = objective.draw_scaled(posterior.location, scale, family, noise)
     slopes = jax.grad(loss)(w)
 
-    def leaf(w: Array, gw: Array, m: Array, rho: Array, member: Family, law: Prior, epsilon: Noise) -> Posterior:
-        return _leaf(w, gw, Posterior(m, rho), member, law, epsilon.eta, weight, turn)
+    def leaf(
+        w: Array, gw: Array, m: Array, rho: Array, s: Array, member: Family, law: Prior, epsilon: Noise
+    ) -> Posterior:
+        return _leaf(w, gw, Posterior(m, rho), s, member, law, epsilon.eta, weight, turn)
 
-    parts = jax.tree.map(leaf, w, slopes, posterior.location, posterior.rho, family, prior, noise)
+    parts = jax.tree.map(leaf, w, slopes, posterior.location, posterior.rho, scale, family, prior, noise)
     return _tree.unzip(w, parts, Posterior)
 
 
@@ -74,7 +77,15 @@ def divisor(rows: int, most: int) -> int:
 
 
 def _leaf(
-    w: Array, gw: Array, theta: Posterior, member: Family, law: Prior, eta: Array | None, weight: Scalar, turn: Turn
+    w: Array,
+    gw: Array,
+    theta: Posterior,
+    s: Array,
+    member: Family,
+    law: Prior,
+    eta: Array | None,
+    weight: Scalar,
+    turn: Turn,
 ) -> Posterior:
     """The gradient of one leaf; in blocks, the leaf is seen as (blocks, rows, ...) and one block pays for all."""
     blocks = divisor(w.shape[0], turn.blocks) if w.ndim else 1
@@ -88,7 +99,6 @@ def _leaf(
         return jax.lax.dynamic_slice_in_dim(cut(a), now, 1) if blocks > 1 and a.ndim else cut(a)
 
     m, rho, here = theta.location, theta.rho, None if eta is None else block(eta)
-    s = families.scale(rho)
     keep = None if eta is None else block(jnp.asarray(member.keep, w.dtype))
     pull, own = _divergence_slopes(block(w), block(m), block(s), keep, jax.tree.map(block, law), here)
     turns = jnp.arange(blocks).reshape(blocks, *(1,) * w.ndim) == now
@@ -119,7 +129,7 @@ def _pull(law: Prior, w: Float[Array, "..."]) -> Float[Array, "..."]:
     """sum_k resp_k (w - mu_k) / v_k over all components."""
     gaps = [w - mean for mean in law.means]
     logs = [
-        [p + q - gap * gap * half for q, half in zip(law.variance_logs, law.halves, strict=True)]
+        [p + (q - gap * gap * half) for q, half in zip(law.variance_logs, law.halves, strict=True)]
         for p, gap in zip(law.mean_logs, gaps, strict=True)
     ]
     top = _fold(jnp.maximum, [x for row in logs for x in row])
@@ -142,11 +152,10 @@ def _ready(law: Mixture, dtype: jnp.dtype) -> Prior:
     def log2(p: Scalar) -> Array:
         return jnp.maximum(jnp.log2(jnp.asarray(p, dtype)), -1e30)  # a component that is not there
 
-    first = 0.5 * jnp.log2(law.variances[0])
-    variances = zip(law.variance_weights, law.variances, strict=True)
+    first, *rest = zip(law.variance_weights, law.variances, strict=True)
     return Prior(
         means=law.means,
         mean_logs=tuple(log2(p) for p in law.mean_weights),
         halves=tuple(0.5 * LOG2E / v for v in law.variances),
-        variance_logs=tuple(log2(q) + (first - 0.5 * jnp.log2(v)) for q, v in variances),
+        variance_logs=(log2(first[0]), *(log2(q) + 0.5 * jnp.log2(first[1] / v) for q, v in rest)),
     )

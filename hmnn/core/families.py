@@ -46,7 +46,7 @@ class Family(Protocol):
     def keep(self) -> Rate | None:
         """gamma, or None where no mean is ever dropped."""
 
-    def draw(self, posterior: Posterior, noise: Noise) -> Array:
+    def draw(self, m: Array, s: Array, noise: Noise) -> Array:
         """The reparameterisation w = h(theta, epsilon)."""
 
     def mixture(self, posterior: Posterior) -> Mixture:
@@ -63,9 +63,9 @@ class Gaussian(NamedTuple):
     def keep(self) -> None:
         """Every mean is kept."""
 
-    def draw(self, posterior: Posterior, noise: Noise) -> Array:
+    def draw(self, m: Array, s: Array, noise: Noise) -> Array:
         """w = m + s xi."""
-        return posterior.location + scale(posterior.rho) * noise.xi
+        return m + s * noise.xi
 
     def mixture(self, posterior: Posterior) -> Mixture:
         """One mean and one variance."""
@@ -83,10 +83,9 @@ class DropConnect(NamedTuple):
     last: Int[Array, "..."] | int | None = None
     """The last of the 2^31 equally likely words that keep the mean, so that keep is exact beyond single precision."""
 
-    def draw(self, posterior: Posterior, noise: Noise) -> Array:
+    def draw(self, m: Array, s: Array, noise: Noise) -> Array:
         """w = eta m + s xi, eq. (scalemixvarapp_rand)."""
-        kept = jnp.where(jnp.asarray(noise.eta), posterior.location, 0.0)
-        return kept + scale(posterior.rho) * noise.xi
+        return jnp.where(jnp.asarray(noise.eta), m, 0.0) + s * noise.xi
 
     def mixture(self, posterior: Posterior) -> Mixture:
         """Two means and one variance."""

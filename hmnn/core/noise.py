@@ -4,6 +4,7 @@ The words are threefry's. `hashed`, the engine's own, spends one keyed hash per 
 mask and the normal from it; `random` is `jax.random`, the reference. docs/noise.md has the derivation and the tests.
 """
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -36,9 +37,9 @@ def hashed(seeds: Words, i: Scalar, weights: Weights, family: PyTree) -> PyTree:
     return _leaves(_hashed_leaf, seeds, weights, family)
 
 
-def mixed(index: UInt32[Array, "..."], seed: UInt32[Array, " 2"]) -> UInt32[Array, "..."]:
-    """A 32-bit hash of an index under a key of two words."""
-    h = (index ^ seed[1]) * _u32(0x9E3779B1) + seed[0]
+def mixed(shape: tuple[int, ...], seed: UInt32[Array, " 2"]) -> UInt32[Array, "..."]:
+    """A 32-bit hash of every index of an array of this shape, under a key of two words."""
+    h = _index(shape, seed[1]) * _u32(0x9E3779B1) + seed[0]
     h = (h ^ (h >> _u32(17))) * _u32(0xED5AD4BB)
     h = ((h ^ (h >> _u32(11))) + seed[1]) * _u32(0xAC4C1B51)
     h = (h ^ (h >> _u32(15))) * _u32(0x31848BAB)
@@ -57,7 +58,7 @@ def _random_leaf(weight: Array, seed: UInt32[Array, " 2"], family: Family) -> No
 
 
 def _hashed_leaf(weight: Array, seed: UInt32[Array, " 2"], family: Family) -> Noise:
-    h = mixed(_index(weight.shape), seed)
+    h = mixed(weight.shape, seed)
     low = (h & _u32(0x7FFFFFFF)).astype(jnp.int32)
     eta, tail = (None, _centred(low, 2.0**-31)) if family.keep is None else _masked(low, last_kept(family))
     return Noise(eta, _normal(h, tail, weight.dtype))
@@ -90,13 +91,15 @@ NUMERATOR = (1.5707941735839295, 0.3037744276278308, 0.05275828120850171, 0.0037
 DENOMINATOR = (1.0, 0.16977115404302123, 0.03015086602655921, 0.0018982235978698557)
 
 
-def _index(shape: tuple[int, ...]) -> UInt32[Array, "..."]:
-    """0, 1, 2, ... in row-major order, as sums of iotas, which fuse."""
-    index, stride = jnp.zeros(shape, jnp.uint32), 1
-    for axis in reversed(range(len(shape))):
-        index = index + jax.lax.broadcasted_iota(jnp.uint32, shape, axis) * _u32(stride)
-        stride *= shape[axis]
-    return index
+def _index(shape: tuple[int, ...], word: UInt32[Array, ""]) -> UInt32[Array, "..."]:
+    """(row 2^b + column) xor word, with 2^b the next power of two of the columns.
+
+    The word goes in with the row: were the index itself the same at every update, XLA would keep it in memory.
+    """
+    rows, columns = (shape[0], math.prod(shape[1:])) if shape else (1, 1)
+    shift = max(columns - 1, 0).bit_length()
+    row = (jax.lax.iota(jnp.uint32, rows) << _u32(shift)) ^ word
+    return (row[:, None] ^ jax.lax.iota(jnp.uint32, columns)[None, :]).reshape(shape)
 
 
 def _u32(value: int) -> Array:

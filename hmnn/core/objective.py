@@ -11,7 +11,7 @@ from jaxtyping import Array, Float, PyTree
 
 from hmnn import _tree
 from hmnn._types import Scalar, Weights
-from hmnn.core import likelihoods, mixtures
+from hmnn.core import families, likelihoods, mixtures
 from hmnn.core.families import Posterior
 
 Apply = Callable[[Weights, Array], Array]
@@ -28,13 +28,12 @@ class Batch(NamedTuple):
 
 def draw(posterior: Posterior, family: PyTree, noise: PyTree) -> Weights:
     """Weights from parameters and noise, leaf by leaf."""
-    return jax.tree.map(
-        lambda m, rho, member, epsilon: member.draw(Posterior(m, rho), epsilon),
-        posterior.location,
-        posterior.rho,
-        family,
-        noise,
-    )
+    return draw_scaled(posterior.location, jax.tree.map(families.scale, posterior.rho), family, noise)
+
+
+def draw_scaled(location: Weights, scale: Weights, family: PyTree, noise: PyTree) -> Weights:
+    """As `draw`, for who has s at hand."""
+    return jax.tree.map(lambda m, s, member, epsilon: member.draw(m, s, epsilon), location, scale, family, noise)
 
 
 def mixture(posterior: Posterior, family: PyTree) -> PyTree:

@@ -88,8 +88,7 @@ def project(
         weight = pace.temperature * KL_WEIGHTS[descent.kl_weights](i.astype(dtype), total.astype(dtype))
         gradient = gradient_of(path.posterior, seeds[i], part, weight, i + offset)
         updates, state = optimiser.update(gradient, path.optimiser, path.posterior)
-        posterior = _bounded(optax.apply_updates(path.posterior, updates))
-        return Path(posterior, state, path.rejected)
+        return Path(_moved(path.posterior, updates), state, path.rejected)
 
     def epoch(carry: tuple[Array, Path, Array]) -> tuple[Array, Path, Array]:
         i, path, undone = carry
@@ -162,6 +161,7 @@ def minibatch(batch: Batch, order: Array, i: Array, rows: int) -> Batch:
     return Batch(batch.x[taken], batch.y[taken], real)
 
 
-def _bounded(posterior: Posterior) -> Posterior:
-    """Keep s-tilde above its floor, where its gradient lives."""
-    return posterior._replace(rho=jax.tree.map(lambda rho: jnp.maximum(rho, RHO_FLOOR), posterior.rho))
+def _moved(posterior: Posterior, updates: Posterior) -> Posterior:
+    """Apply the updates; s-tilde stays above its floor, where its gradient lives."""
+    moved = optax.apply_updates(posterior, updates)
+    return moved._replace(rho=jax.tree.map(lambda rho: jnp.maximum(rho, RHO_FLOOR), moved.rho))
