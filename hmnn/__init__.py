@@ -5,6 +5,7 @@ from hmnn._types import Dataset
 from hmnn.core.prediction import Prediction
 from hmnn.methods import METHODS, Method, bbp, hmnn, kurle, vcl
 from hmnn.networks import Network, cnn, from_equinox, from_flax, from_functions, linear, mlp, rnn
+from hmnn.store import Trajectory, load, save
 
 __version__ = "0.1.0"
 
@@ -15,6 +16,7 @@ __all__ = [
     "Method",
     "Network",
     "Prediction",
+    "Trajectory",
     "__version__",
     "bbp",
     "cnn",
@@ -24,7 +26,9 @@ __all__ = [
     "hmnn",
     "kurle",
     "linear",
+    "load",
     "mlp",
     "rnn",
+    "save",
     "vcl",
 ]

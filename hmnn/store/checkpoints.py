@@ -1,0 +1,182 @@
+"""One state on disk: a directory with state.safetensors and manifest.json, replaced whole or not at all.
+
+`save` builds the new directory under a temporary name and flushes it, moves the old one aside to `.NAME.old`, moves the
+new one in, flushes the parent and removes the old one. At every instant one of the two is complete, and `load` looks at
+both names: it finds the last acknowledged checkpoint or a newer one, whenever the writer is killed.
+"""
+
+import os
+import re
+import time
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from hmnn import _check
+from hmnn.store import files as disk
+from hmnn.store import leaves, manifests, tensors
+from hmnn.store.files import DISK, Files
+from hmnn.store.manifests import CorruptError
+
+DATA = "state.safetensors"
+NAMES = (DATA, manifests.NAME)
+ATTEMPTS = 20
+"""How often a reader looks again when a writer replaces the directory under it."""
+
+
+def save(state: Any, path: Any, config: Any = None, *, finite: bool = True, files: Files = DISK) -> Path:
+    """Write a state so that it is there, whole and verified, or not at all; a checkpoint at `path` is replaced.
+
+    Args:
+        state: a pytree of arrays, typed keys, numbers, strings and None.
+        path: the directory to write; nothing else may be in it.
+        config: what made the state, such as the network's name; anything that JSON knows.
+        finite: whether floating-point arrays must be finite, now and when the state is loaded.
+        files: the operations on files.
+    """
+    path = Path(os.path.abspath(path))
+    _ours(path)
+    listed, arrays = leaves.describe(state)
+    leaves.check("state", listed, arrays, finite)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.parent / f".{path.name}.tmp-{os.urandom(8).hex()}"
+    with disk.worded(_where(path)), disk.locked(path, files):
+        _sweep(files, path)
+        try:
+            files.mkdir(temporary, 0o755)
+            buffers = tensors.pack(arrays)
+            manifest = {"config": config, "flags": {"finite": finite}, "type": _type(state), "tree": listed}
+            disk.create(
+                files,
+                {temporary / DATA: lambda: buffers, temporary / manifests.NAME: lambda: [_render(manifest, buffers)]},
+            )
+            disk.flush(files, temporary)
+            _swap(files, path, temporary)
+        except BaseException:
+            with suppress(OSError):
+                disk.clear(files, temporary, NAMES)
+            raise
+    return path
+
+
+def load(path: Any, like: Any = None) -> Any:
+    """Read a state back after verifying all of it.
+
+    Args:
+        path: the directory that `save` wrote.
+        like: a state of the same structure, such as `method.init(0)`; the result has its types. Without it the result
+            is made of dictionaries, lists and NumPy arrays: types are never taken from a file, as that would run code.
+    """
+    path = Path(os.path.abspath(path))
+    manifest, arrays = read(path)
+    fill = leaves.plain if like is None else partial(leaves.fill, like=like)
+    return fill(_where(path), manifest["tree"], arrays)
+
+
+def read(path: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """The manifest and the arrays of a checkpoint, verified."""
+    manifest, content = _read(path)
+    arrays = tensors.unpack(_where(path), content)
+    leaves.check(_where(path), leaves.listed(_where(path), manifest), arrays, manifest["flags"]["finite"])
+    return manifest, arrays
+
+
+def _read(path: Path) -> tuple[dict[str, Any], memoryview]:
+    """The manifest and the bytes that it vouches for."""
+    where = _where(path)
+    for attempt in range(ATTEMPTS):
+        folder = None
+        try:
+            folder = _enter(path)
+            manifest = manifests.read(where, bytes(disk.read(manifests.NAME, manifests.LIMIT, folder)), "checkpoint")
+            return manifest, _content(where, manifest, folder)
+        except FileNotFoundError as error:  # a writer may just have replaced it
+            missing, there = error, folder is not None
+        except (KeyError, TypeError, AttributeError) as error:
+            raise CorruptError(f"{where} has a manifest that lacks something ({error!r}).") from None
+        except MemoryError:
+            raise CorruptError(f"{where} says that it needs more memory than there is.") from None
+        finally:
+            if folder is not None:
+                os.close(folder)
+        time.sleep(0.0005 * attempt)
+    if there:
+        raise CorruptError(f"{where} is incomplete: it has no {missing.filename}.")
+    raise FileNotFoundError(f"There is no {where}.")
+
+
+def _content(where: str, manifest: dict[str, Any], folder: int) -> memoryview:
+    said = manifest["files"][DATA]
+    content = disk.read(DATA, said["bytes"], folder)
+    if len(content) != said["bytes"]:
+        raise CorruptError(f"{where} must have {said['bytes']} bytes in {DATA}. Got {len(content)}.")
+    if disk.sha256([content]) != said["sha256"]:
+        raise CorruptError(f"{where} was changed after it was written: the SHA-256 of {DATA} does not match.")
+    return content
+
+
+def _render(manifest: dict[str, Any], buffers: list[Any]) -> bytes:
+    data = {"bytes": sum(memoryview(b).nbytes for b in buffers), "sha256": disk.sha256(buffers)}
+    return manifests.render("checkpoint", {**manifest, "files": {DATA: data}})
+
+
+def _swap(files: Files, path: Path, temporary: Path) -> None:
+    """Put the new directory in the place of the old one; on an error the old one is put back."""
+    old, moved = _old(path), False
+    try:
+        if path.exists():
+            files.rename(path, old)
+            moved = True
+        files.rename(temporary, path)
+        disk.flush(files, path.parent)
+    except BaseException:
+        with suppress(OSError):
+            files.rename(path, temporary)
+        if moved:
+            files.rename(old, path)
+        raise
+    with suppress(OSError):  # the new one is in place; what is left of the old one is swept next time
+        disk.clear(files, old, NAMES)
+
+
+def _sweep(files: Files, path: Path) -> None:
+    """Remove what dead writers left; an old checkpoint whose successor never came is put back."""
+    old = _old(path)
+    if old.exists() and not path.exists():
+        files.rename(old, path)
+    disk.clear(files, old, NAMES)
+    litter = re.compile(re.escape(f".{path.name}.tmp-") + "[0-9a-f]{16}")
+    for name in os.listdir(path.parent):
+        if litter.fullmatch(name):
+            disk.clear(files, path.parent / name, NAMES)
+
+
+def _enter(path: Path) -> int:
+    """Open the directory itself, so that it stays the same one while its files are read."""
+    try:
+        return os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    except FileNotFoundError:
+        return os.open(_old(path), os.O_RDONLY | os.O_DIRECTORY)
+    except NotADirectoryError:
+        raise CorruptError(f"{_where(path)} must be a directory with {DATA} and {manifests.NAME}.") from None
+
+
+def _ours(path: Path) -> None:
+    """Refuse to replace what is not a checkpoint."""
+    if path.exists() and not (path.is_dir() and set(os.listdir(path)) <= set(NAMES)):
+        raise _check.fail("path", "new, or a checkpoint to be replaced", str(path))
+
+
+def _where(path: Path) -> str:
+    return f"checkpoint {str(path)!r}"
+
+
+def _old(path: Path) -> Path:
+    return path.parent / f".{path.name}.old"
+
+
+def _type(state: Any) -> str:
+    return f"{type(state).__module__}.{type(state).__qualname__}"

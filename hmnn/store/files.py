@@ -1,0 +1,173 @@
+"""Bytes on disk: durable writes and one writer at a time. Operations are injected, so that tests can make each fail."""
+
+import fcntl
+import hashlib
+import os
+import stat
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, NamedTuple
+
+PIECE = 1 << 22
+"""Bytes written or hashed at once."""
+
+
+class LockedError(OSError):
+    """Another process, or another writer of this one, is writing there."""
+
+
+class Files(NamedTuple):
+    """What writing asks of the operating system."""
+
+    open: Callable[..., int] = os.open
+    write: Callable[..., int] = os.write
+    fsync: Callable[[int], None] = os.fsync
+    truncate: Callable[[int, int], None] = os.ftruncate
+    close: Callable[[int], None] = os.close
+    rename: Callable[..., None] = os.rename
+    mkdir: Callable[..., None] = os.mkdir
+    remove: Callable[..., None] = os.unlink
+    rmdir: Callable[..., None] = os.rmdir
+
+
+DISK = Files()
+
+
+def create(files: Files, contents: dict[Path, Callable[[], list[Any]]]) -> None:
+    """Write new files, one after the other, and flush them all; while a big one is flushed the next is made."""
+    handles: list[int] = []
+    try:
+        with ThreadPoolExecutor(len(contents)) as pool:
+            flushed = []
+            for path, pieces in contents.items():
+                handles.append(files.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644))
+                if put(files, handles[-1], pieces()) > PIECE:
+                    flushed.append(pool.submit(files.fsync, handles[-1]))
+            flushed += [pool.submit(files.fsync, handle) for handle in handles]
+        for future in flushed:
+            future.result()
+    finally:
+        while handles:
+            files.close(handles.pop())
+
+
+def put(files: Files, handle: int, pieces: Iterable[Any]) -> int:
+    """Write all bytes of all pieces (the operating system may take fewer at a time) and return their number."""
+    size = 0
+    for piece in parts(pieces):
+        size += len(piece)
+        while piece:
+            piece = piece[files.write(handle, piece) :]
+    return size
+
+
+def parts(pieces: Iterable[Any]) -> Iterator[memoryview]:
+    """The bytes of some buffers, a few million at a time."""
+    for piece in pieces:
+        view = memoryview(piece).cast("B")
+        yield from (view[i : i + PIECE] for i in range(0, len(view), PIECE))
+
+
+def sha256(pieces: Iterable[Any]) -> str:
+    """SHA-256 of all bytes of all pieces."""
+    digest = hashlib.sha256()
+    for piece in parts(pieces):
+        digest.update(piece)
+    return digest.hexdigest()
+
+
+def flush(files: Files, folder: Path) -> None:
+    """Flush a directory, so that names created in it or moved into it last."""
+    handle = files.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        files.fsync(handle)
+    finally:
+        files.close(handle)
+
+
+def clear(files: Files, folder: Path, names: Iterable[str]) -> None:
+    """Remove a directory that holds only files of these names, as far as it is there."""
+    with suppress(FileNotFoundError):
+        for name in names:
+            with suppress(FileNotFoundError):
+                files.remove(folder / name)
+        files.rmdir(folder)
+
+
+def read(name: str, limit: int, folder: int) -> memoryview:
+    """All bytes of a regular file (no pipe, no link) inside an open directory, at most `limit` of them."""
+    handle = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=folder)
+    try:
+        status = os.fstat(handle)
+        if not stat.S_ISREG(status.st_mode) or status.st_size > limit:
+            raise ValueError(f"{name} must be a regular file of at most {limit} bytes. Got {status.st_size}.")
+        content = memoryview(bytearray(status.st_size))
+        filled = 0
+        while filled < len(content) and (count := os.readv(handle, [content[filled:]])):
+            filled += count
+        return content[:filled]
+    finally:
+        os.close(handle)
+
+
+@contextmanager
+def worded(where: str) -> Iterator[None]:
+    """Say in one sentence what could not be written."""
+    try:
+        yield
+    except LockedError:
+        raise
+    except OSError as error:
+        message = f"{where} could not be written ({error.strerror}); what was there before is kept."
+        raise OSError(error.errno, message) from error
+
+
+@contextmanager
+def locked(path: Path, files: Files = DISK) -> Iterator[None]:
+    """Be the one writer of `path` for a while."""
+    handle = acquire(path, files)
+    try:
+        yield
+    finally:
+        release(path, handle)
+
+
+def acquire(path: Path, files: Files = DISK) -> int:
+    """Take the lock beside `path`; the kernel drops it when its holder dies, so a dead writer's lock is taken over."""
+    name = _lock(path)
+    while True:
+        handle = files.open(name, os.O_RDWR | os.O_CREAT, 0o644)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if _is(name, handle):  # else its last holder removed it meanwhile
+                os.ftruncate(handle, 0)
+                os.pwrite(handle, str(os.getpid()).encode(), 0)
+                return handle
+            os.close(handle)
+        except BlockingIOError:
+            holder = os.pread(handle, 20, 0).decode("ascii", "replace") or "unknown"
+            os.close(handle)
+            raise LockedError(f"{str(path)!r} is locked by pid {holder}, which is writing there.") from None
+        except BaseException:
+            os.close(handle)
+            raise
+
+
+def release(path: Path, handle: int) -> None:
+    """Give the lock back and leave no file."""
+    with suppress(OSError):
+        os.unlink(_lock(path))
+    os.close(handle)
+
+
+def _is(name: Path, handle: int) -> bool:
+    try:
+        return os.fstat(handle).st_ino == name.stat().st_ino
+    except FileNotFoundError:
+        return False
+
+
+def _lock(path: Path) -> Path:
+    return path.parent / f".{path.name}.lock"

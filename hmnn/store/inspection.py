@@ -1,0 +1,53 @@
+"""What a checkpoint or a trajectory holds, in words and numbers, after verifying all of it."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+from hmnn.store import checkpoints
+from hmnn.store.manifests import NAME
+from hmnn.store.trajectories import Trajectory
+
+
+def inspect(path: Any) -> dict[str, Any]:
+    """Kind, time step, config, arrays, sizes and versions; an error if anything fails its checksum."""
+    folder = Path(os.path.abspath(path))
+    trajectory = any(folder.glob("*.records")) if (folder / NAME).exists() else False
+    return _trajectory(folder) if trajectory else _checkpoint(folder)
+
+
+def _checkpoint(folder: Path) -> dict[str, Any]:
+    manifest, arrays = checkpoints.read(folder)
+    found = _common(folder, manifest)
+    t = next((leaf for leaf in manifest["tree"] if leaf["name"] in (".t", "['t']", "['state'].t")), None)
+    if t is not None:
+        found["t"] = int(arrays[t["name"]]) if t["name"] in arrays else t["value"]
+    return found
+
+
+def _trajectory(folder: Path) -> dict[str, Any]:
+    trajectory = Trajectory(folder)
+    count = trajectory.verify()
+    found = _common(folder, trajectory.manifest() or {})
+    times = {"first": int(trajectory._time(0)), "last": trajectory.last} if count else {}
+    return {**found, "t": trajectory.last, "records": count, "every": trajectory.every, **times}
+
+
+def _common(folder: Path, manifest: dict[str, Any]) -> dict[str, Any]:
+    config = manifest["config"] if isinstance(manifest["config"], dict) else {}
+    arrays = [leaf for leaf in manifest["tree"] if leaf["kind"] != "value"]
+    return {
+        "path": str(folder),
+        "kind": manifest["kind"],
+        "format": manifest["version"],
+        "t": config.get("t"),
+        **{part: config.get(part) for part in ("network", "kernel", "family")},
+        "type": manifest.get("type"),
+        "bytes": sum(file.stat().st_size for file in folder.iterdir() if file.is_file()),
+        "arrays": [{key: leaf[key] for key in ("name", "dtype", "shape")} for leaf in arrays],
+        "values": {leaf["name"]: leaf["value"] for leaf in manifest["tree"] if leaf["kind"] == "value"},
+        "config": manifest["config"],
+        "flags": manifest["flags"],
+        "versions": manifest["versions"],
+        "verified": True,
+    }

@@ -1,0 +1,251 @@
+"""A history on disk: one posterior per time step, appended, readable while it grows, found by t without a scan.
+
+A directory with manifest.json (the tree, once) and segments `000000.records`, ... of so many records each. A record
+is t (8 bytes), a safetensors file, and the SHA-256 of both. All have the same length, so the index is arithmetic and
+cannot be torn: record i begins at i times the length. What a killed writer leaves at the end is shorter than a record;
+it is ignored by readers and cut off by the next writer.
+"""
+
+import bisect
+import hashlib
+import os
+from contextlib import suppress
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from hmnn import _check
+from hmnn.store import files as disk
+from hmnn.store import leaves, manifests, tensors
+from hmnn.store.files import DISK, Files
+from hmnn.store.manifests import CorruptError
+
+SEGMENT = 1 << 26
+"""Bytes after which a new segment begins."""
+HEAD, SEAL = 8, 32
+
+
+class Trajectory:
+    """Posteriors by time step; reading needs no lock, the first `append` takes it until `close`."""
+
+    def __init__(
+        self, path: Any, every: int | None = None, config: Any = None, *, finite: bool = True, files: Files = DISK
+    ) -> None:
+        """Open a trajectory, or name a new one; nothing is written before the first `append`.
+
+        Args:
+            path: its directory.
+            every: keep only time steps that `every` divides; 1 if not given, or what the directory says.
+            config: anything that JSON knows, kept in the manifest.
+            finite: whether floating-point arrays must be finite.
+            files: the operations on files.
+        """
+        self.path = Path(os.path.abspath(path))
+        self.files, self.finite, self.config = files, finite, config
+        self._where = f"trajectory {str(self.path)!r}"
+        self._manifest: dict[str, Any] | None = None
+        self._lock: int | None = None
+        self._handle: tuple[int, int] | None = None
+        self._segment = 0
+        every = None if every is None else _check.count("every", every)
+        manifest = self.manifest()
+        if manifest and (every not in (None, manifest["every"]) or config not in (None, manifest["config"])):
+            raise ValueError(f"every and config must be those of {self._where}, {manifest['every']} and so on.")
+        self.every = manifest["every"] if manifest else every or 1
+
+    def append(self, t: int, posterior: Any) -> bool:
+        """Keep the posterior of time step t, if `every` divides t; it is on disk when this returns.
+
+        Time steps rise. One that is there already, as after a resumed run, must have the same bits; it is kept once.
+        """
+        t = _check.count("t", t, least=0)
+        if t % self.every:
+            return False
+        listed, arrays = leaves.describe(posterior)
+        leaves.check("posterior", listed, arrays, self.finite)
+        content = b"".join([t.to_bytes(HEAD, "little"), *map(bytes, tensors.pack(arrays))])
+        with disk.worded(self._where):
+            self._writer(listed, len(content) + SEAL)
+            count = len(self)
+            if count and t <= self._time(count - 1):
+                return self._again(t, content)
+            self._write(count, content + hashlib.sha256(content).digest())
+        return True
+
+    def at(self, t: int, like: Any = None) -> Any:
+        """The posterior of time step t, verified; `like` as in `load`."""
+        manifest, index = self.manifest(), self._find(t)
+        if manifest is None or index is None:
+            raise KeyError(f"{self._where} has no time step {t}.")
+        arrays = tensors.unpack(self._where, memoryview(self._record(index))[HEAD:-SEAL])
+        leaves.check(self._where, manifest["tree"], arrays, manifest["flags"]["finite"])
+        if like is None:
+            return leaves.plain(self._where, manifest["tree"], arrays)
+        return leaves.fill(self._where, manifest["tree"], arrays, like)
+
+    def __getitem__(self, t: int) -> Any:
+        return self.at(t)
+
+    def __len__(self) -> int:
+        manifest = self.manifest()
+        if manifest is None:
+            return 0
+        while self._name(self._segment + 1).exists():
+            self._segment += 1
+        try:
+            size = self._name(self._segment).stat().st_size
+        except FileNotFoundError:
+            return 0
+        here = size // manifest["record"]
+        if here and not any(self._read(self._segment, here * manifest["record"] - SEAL, SEAL)):
+            here -= 1  # the disk lost power before it had the bytes
+        return self._segment * manifest["per_segment"] + here
+
+    @property
+    def times(self) -> np.ndarray:
+        """All time steps that are kept."""
+        return np.array([self._time(i) for i in range(len(self))], np.int64)
+
+    @property
+    def last(self) -> int | None:
+        """The last time step that is kept."""
+        count = len(self)
+        return self._time(count - 1) if count else None
+
+    def manifest(self) -> dict[str, Any] | None:
+        """The verified manifest, or None as long as there is none."""
+        if self._manifest is None and (self.path / manifests.NAME).exists():
+            folder = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY)
+            try:
+                text = bytes(disk.read(manifests.NAME, manifests.LIMIT, folder))
+            finally:
+                os.close(folder)
+            self._manifest = _numbers(self._where, manifests.read(self._where, text, "trajectory"))
+        return self._manifest
+
+    def verify(self) -> int:
+        """Read every record, and return how many there are."""
+        times = [int.from_bytes(self._record(i)[:HEAD], "little") for i in range(len(self))]
+        if any(a >= b for a, b in pairwise(times)):
+            raise CorruptError(f"{self._where} must have time steps that rise.")
+        return len(times)
+
+    def close(self) -> None:
+        """Let another writer in."""
+        if self._handle is not None:
+            self.files.close(self._handle[1])
+        if self._lock is not None:
+            disk.release(self.path, self._lock)
+        self._handle = self._lock = None
+
+    def __enter__(self) -> "Trajectory":
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self.close()
+
+    def _writer(self, listed: list[leaves.Leaf], record: int) -> None:
+        """Become the writer: take the lock, write the manifest if there is none, cut off what was torn."""
+        if self._lock is None:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            self._lock = disk.acquire(self.path, self.files)
+        manifest = self.manifest() or self._begin(listed, record)
+        if manifest["tree"] != listed or manifest["record"] != record:
+            known = {leaf["name"]: leaf for leaf in manifest["tree"]}
+            changed = [leaf["name"] for leaf in listed if known.get(leaf["name"]) != leaf] or ["the list of leaves"]
+            raise ValueError(f"posterior must have the tree, shapes and values of {self._where}. {changed[0]} differs.")
+
+    def _begin(self, listed: list[leaves.Leaf], record: int) -> dict[str, Any]:
+        content = {
+            "config": self.config,
+            "flags": {"finite": self.finite},
+            "every": self.every,
+            "record": record,
+            "per_segment": max(1, SEGMENT // record),
+            "tree": listed,
+        }
+        text = manifests.render("trajectory", content)
+        temporary = self.path / f".{manifests.NAME}.tmp"
+        if not self.path.exists():
+            self.files.mkdir(self.path, 0o755)
+            disk.flush(self.files, self.path.parent)
+        temporary.unlink(missing_ok=True)
+        try:
+            disk.create(self.files, {temporary: lambda: [text]})
+            self.files.rename(temporary, self.path / manifests.NAME)
+        except BaseException:
+            with suppress(OSError):
+                self.files.remove(temporary)
+            raise
+        disk.flush(self.files, self.path)
+        return self.manifest() or {}
+
+    def _write(self, count: int, record: bytes) -> None:
+        segment, place = divmod(count, (self.manifest() or {})["per_segment"])
+        handle = self._open(segment)
+        try:
+            self.files.truncate(handle, place * len(record))
+            os.lseek(handle, place * len(record), os.SEEK_SET)
+            disk.put(self.files, handle, [record])
+            self.files.fsync(handle)
+        except OSError:
+            os.ftruncate(handle, place * len(record))
+            raise
+
+    def _open(self, segment: int) -> int:
+        """The segment's file, kept open; a new file's name is flushed too."""
+        if self._handle is None or self._handle[0] != segment:
+            if self._handle is not None:
+                self.files.close(self._handle[1])
+                self._handle = None
+            handle = self.files.open(self._name(segment), os.O_RDWR | os.O_CREAT, 0o644)
+            try:
+                disk.flush(self.files, self.path)
+            except BaseException:
+                os.close(handle)
+                raise
+            self._handle = segment, handle
+        return self._handle[1]
+
+    def _again(self, t: int, content: bytes) -> bool:
+        index = self._find(t)
+        if index is None or self._record(index)[:-SEAL] != content:
+            last = f"{self.last}, the last time step of {self._where}"
+            raise _check.fail("t", f"after {last}, or have the same bits as there", t)
+        return True
+
+    def _find(self, t: int) -> int | None:
+        count = len(self)
+        index = bisect.bisect_left(range(count), t, key=self._time)
+        return index if index < count and self._time(index) == t else None
+
+    def _time(self, index: int) -> int:
+        manifest = self.manifest() or {}
+        segment, place = divmod(index, manifest["per_segment"])
+        return int.from_bytes(self._read(segment, place * manifest["record"], HEAD), "little")
+
+    def _record(self, index: int) -> bytes:
+        manifest = self.manifest() or {}
+        segment, place = divmod(index, manifest["per_segment"])
+        record = self._read(segment, place * manifest["record"], manifest["record"])
+        if len(record) != manifest["record"] or hashlib.sha256(record[:-SEAL]).digest() != record[-SEAL:]:
+            raise CorruptError(f"{self._where} was changed after it was written: record {index} fails its SHA-256.")
+        return record
+
+    def _read(self, segment: int, offset: int, size: int) -> bytes:
+        with open(self._name(segment), "rb") as file:
+            file.seek(offset)
+            return file.read(size)
+
+    def _name(self, segment: int) -> Path:
+        return self.path / f"{segment:06d}.records"
+
+
+def _numbers(where: str, manifest: dict[str, Any]) -> dict[str, Any]:
+    """The manifest, if it has what finding a record needs."""
+    leaves.listed(where, manifest)
+    if not all(type(manifest.get(key)) is int and manifest[key] > 0 for key in ("every", "record", "per_segment")):
+        raise CorruptError(f"{where} must have whole numbers every, record and per_segment in its manifest.")
+    return manifest
