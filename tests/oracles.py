@@ -15,7 +15,7 @@ def sigma_points(weights: int) -> np.ndarray:
     return linalg.hadamard(order)[:, 1 : weights + 1].astype(float)
 
 
-def hadamard_source(key, i, weights, family):
+def hadamard_source(words, i, weights, family):
     """A noise source for Gaussian families: draw i is row i of the sigma points; take as many samples as rows."""
     leaves, structure = jax.tree.flatten(weights)
     points = sigma_points(sum(leaf.size for leaf in leaves))
