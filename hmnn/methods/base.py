@@ -4,12 +4,13 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from hmnn import _check
 from hmnn.core.objective import Batch
 from hmnn.core.prediction import Prediction
+
+SINGLE, DOUBLE = np.dtype("float32"), np.dtype("float64")
 
 
 class Method(NamedTuple):
@@ -70,12 +71,16 @@ def array(name: str, values: Any, where: str) -> np.ndarray:
 
 def pad(values: np.ndarray) -> np.ndarray:
     """Append rows of zeros up to the bucket."""
-    extra = bucket(len(values)) - len(values)
-    return np.pad(values, [(0, extra)] + [(0, 0)] * (values.ndim - 1)) if extra else values
+    rows = bucket(len(values))
+    if rows == len(values):
+        return values
+    padded = np.zeros((rows, *values.shape[1:]), values.dtype)
+    padded[: len(values)] = values
+    return padded
 
 
 def _float() -> np.dtype:
-    return np.dtype(jnp.zeros(()).dtype)
+    return DOUBLE if jax.config.jax_enable_x64 else SINGLE
 
 
 def check_labels(likelihood: Any, outputs: int, y: np.ndarray, t: int) -> None:
@@ -85,7 +90,7 @@ def check_labels(likelihood: Any, outputs: int, y: np.ndarray, t: int) -> None:
         raise _check.fail("y", f"{outputs} numbers per row, as the network's outputs{where}", f"shape {y.shape}")
     if kind == "Categorical" and (y.dtype.kind != "i" or y.ndim != 1 or y.min() < 0 or y.max() >= outputs):
         raise _check.fail("y", f"whole numbers from 0 to {outputs - 1} in one column{where}", np.unique(y)[:5])
-    if kind == "Bernoulli" and not np.isin(y, (0, 1)).all():
+    if kind == "Bernoulli" and not ((y == 0) | (y == 1)).all():
         raise _check.fail("y", f"0 or 1{where}", np.unique(y)[:5])
     if kind == "Poisson" and ((y < 0) | (y % 1 != 0)).any():
         raise _check.fail("y", f"counts, whole and not negative{where}", np.unique(y)[:5])
