@@ -1,7 +1,11 @@
-"""The command line: hmnn list | run."""
+"""The command line: hmnn list | run | inspect."""
 
+import json
+import signal
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
@@ -11,8 +15,8 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 
-from hmnn import DivergenceError, _check
-from hmnn.experiments import EXPERIMENTS
+from hmnn import DivergenceError, _check, store
+from hmnn.experiments import EXPERIMENTS, Monitor, folders
 from hmnn.report import records
 
 UsageError: Any = typer.BadParameter.__mro__[2]
@@ -21,18 +25,32 @@ app = typer.Typer(add_completion=False, help="Neural networks whose weights move
 console = Console()
 
 
-class _Bar:
-    """A monitor with a progress bar and the time left."""
+class _Terminated(KeyboardInterrupt):
+    """SIGTERM came."""
 
-    def __init__(self, progress: Progress) -> None:
-        self.progress = progress
+
+class _StoppedError(Exception):
+    """The run was stopped: what to say, and the exit code."""
+
+
+class _Bar:
+    """A monitor with a progress bar and the time left; what it keeps is kept by another."""
+
+    def __init__(self, progress: Progress, keeper: Monitor) -> None:
+        self.progress, self.keeper = progress, keeper
         self.task = progress.add_task("compiling", total=None)
+        self.checkpoint = keeper.checkpoint
 
     def total(self, steps: int) -> None:
         self.progress.update(self.task, total=steps)
 
     def tick(self, label: str) -> None:
         self.progress.update(self.task, advance=1, description=label)
+
+    def restore(self, name: str, state: Any) -> tuple[Any, list[Any]]:
+        state, results = self.keeper.restore(name, state)
+        self.progress.update(self.task, advance=len(results))
+        return state, results
 
 
 @app.command("list")
@@ -47,28 +65,53 @@ def list_() -> None:
 @app.command()
 def run(
     name: Annotated[str, typer.Argument(help="The experiment; `hmnn list` names them.")],
-    profile: Annotated[str, typer.Option(help="smoke, quick or paper.")] = "paper",
-    seed: Annotated[int, typer.Option(help="Seed of data and training.", min=0)] = 0,
+    profile: Annotated[str | None, typer.Option(help="smoke, quick or paper (default).")] = None,
+    seed: Annotated[int | None, typer.Option(help="Seed of data and training; 0 by default.", min=0)] = None,
     out: Annotated[Path | None, typer.Option(help="Output folder; runs/NAME-PROFILE-SEED by default.")] = None,
     overwrite: Annotated[bool, typer.Option(help="Write into a folder that exists.")] = False,
+    resume: Annotated[Path | None, typer.Option(help="Folder of a stopped run, to go on with.")] = None,
 ) -> None:
     """Run an experiment: a table, figures and record.json."""
     _check.choice("experiment", name, EXPERIMENTS)
     experiment = EXPERIMENTS[name]
+    if resume is not None:
+        profile, seed = folders.reopen(resume, name, experiment, profile, seed, out, overwrite)
+    profile, seed = profile or "paper", seed or 0
     _check.choice("profile", profile, experiment.profiles)
-    folder = _folder(out or Path("runs") / f"{name}-{profile}-{seed}", overwrite)
+    folder = resume or _folder(out or Path("runs") / f"{name}-{profile}-{seed}", overwrite)
     config = experiment.profiles[profile]
-    began = time.perf_counter()
-    with _progress() as progress:
-        outcome = experiment.run(config, seed, _Bar(progress))
-    seconds = time.perf_counter() - began
     record = {"experiment": name, "profile": profile, "config": asdict(config), "seed": seed}
+    began = time.perf_counter()
+    with store.locked(folder.absolute()), _stoppable(name, folder), _progress() as progress:
+        keeper = folders.open_(folder, record, fresh=resume is None)
+        outcome = experiment.run(config, seed, _Bar(progress, keeper))
+        figures = outcome.draw(folder)
+    seconds = time.perf_counter() - began
     record |= {"versions": records.versions(), "metrics": outcome.metrics, "seconds": seconds}
-    figures = outcome.draw(folder)
     records.write(folder / "record.json", record)
     _print_table(f"{name}, {profile} profile, seed {seed}, {seconds:.0f} s", outcome.table)
     for path in [*figures, folder / "record.json"]:
         console.print(f"wrote {path}", soft_wrap=True, highlight=False)
+
+
+@app.command()
+def inspect(
+    path: Annotated[Path, typer.Argument(help="A checkpoint or a trajectory.")],
+    as_json: Annotated[bool, typer.Option("--json", help="All of it, as JSON.")] = False,
+) -> None:
+    """Say what a checkpoint or a trajectory holds, after verifying every checksum."""
+    found = store.inspect(path)
+    if as_json:
+        sys.stdout.write(json.dumps(found) + "\n")
+        return
+    table = Table(title=str(path), show_header=False)
+    arrays = found.pop("arrays")
+    for key, value in found.items():
+        if value not in (None, {}, []):
+            table.add_row(key, value if isinstance(value, str) else json.dumps(value))
+    for array in arrays:
+        table.add_row(array["name"], f"{array['dtype']} {tuple(array['shape'])}")
+    console.print(table)
 
 
 def main() -> None:
@@ -79,6 +122,8 @@ def main() -> None:
         _complain(f"{_sentence(error)} (See hmnn --help.)", 2)
     except (ValueError, OSError, DivergenceError) as error:
         _complain(str(error), 2)
+    except _StoppedError as stop:
+        _complain(*stop.args)
     except (typer.Abort, KeyboardInterrupt):
         _complain("stopped.", 130)
 
@@ -93,12 +138,29 @@ def _complain(message: str, code: int) -> None:
     sys.exit(code)
 
 
+@contextmanager
+def _stoppable(name: str, folder: Path) -> Iterator[None]:
+    """Let Ctrl-C and SIGTERM end the run with one line that says how to go on."""
+
+    def terminate(*_: Any) -> None:
+        raise _Terminated
+
+    before = signal.signal(signal.SIGTERM, terminate)
+    try:
+        yield
+    except KeyboardInterrupt as stop:
+        code = 143 if isinstance(stop, _Terminated) else 130
+        raise _StoppedError(f"stopped; go on with: hmnn run {name} --resume {folder}", code) from None
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
 def _folder(path: Path, overwrite: bool) -> Path:
     if path.exists() and not path.is_dir():
         raise _check.fail("--out", "a folder", str(path))
     if path.exists() and any(path.iterdir()) and not overwrite:
         raise ValueError(
-            f"--out must be a new or empty folder, or pass --overwrite. Got {str(path)!r}, which is not empty."
+            f"--out must be a new or empty folder; or pass --overwrite, or --resume. Got {str(path)!r}, not empty."
         )
     path.mkdir(parents=True, exist_ok=True)
     return path

@@ -92,11 +92,12 @@ def _scenario(
     method = _method(config)
     train = two_moons(config.rows, noise, config.degrees, seed)
     test = two_moons(config.rows, noise, config.degrees, seed + 1)
-    state = method.init(seed)
-    steps = []
-    for t, data in enumerate(train):
-        state, _ = method.step(state, data)
-        steps.append(_measure(config, method, state, t, data, test[t]))
+    state, kept = monitor.restore(scenario, method.init(seed))
+    steps = [(row, moons.Panel(**panel)) for row, panel in kept]
+    for t in range(len(steps), len(train)):
+        state, _ = method.step(state, train[t])
+        steps.append(_measure(config, method, state, t, train[t], test[t]))
+        monitor.checkpoint(scenario, state, steps)
         monitor.tick(f"{scenario}, t = {t}")
     return steps
 

@@ -18,7 +18,7 @@ def versions() -> dict[str, str]:
 
 def write(path: Path, record: dict[str, Any]) -> None:
     """Write a record as JSON; numbers that are not finite become null."""
-    text = json.dumps(_plain(record), indent=2, allow_nan=False) + "\n"
+    text = json.dumps(plain(record), indent=2, allow_nan=False) + "\n"
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=".record-")
     try:
         with os.fdopen(handle, "w", encoding="utf-8") as file:
@@ -32,14 +32,14 @@ def write(path: Path, record: dict[str, Any]) -> None:
         raise
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
     """Turn arrays, tuples and NumPy numbers into what JSON knows."""
     if hasattr(value, "tolist"):
         value = value.tolist()
     if isinstance(value, dict):
-        return {str(key): _plain(item) for key, item in value.items()}
+        return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
+        return [plain(item) for item in value]
     if isinstance(value, float) and (value != value or abs(value) == float("inf")):
         return None
     return value

@@ -69,6 +69,7 @@ def load(path: Any, like: Any = None) -> Any:
         path: the directory that `save` wrote.
         like: a state of the same structure, such as `method.init(0)`; the result has its types. Without it the result
             is made of dictionaries, lists and NumPy arrays: types are never taken from a file, as that would run code.
+            A part of `like` that is `...` takes what is on disk in that plain form.
     """
     path = Path(os.path.abspath(path))
     manifest, arrays = read(path)

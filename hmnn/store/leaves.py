@@ -110,10 +110,23 @@ def _first(array: np.ndarray, bad: np.ndarray) -> str:
 
 
 def fill(where: str, leaves: list[Leaf], arrays: dict[str, np.ndarray], like: Any) -> Any:
-    """Put the leaves into the structure of `like`, after comparing both."""
+    """Put the leaves into the structure of `like`, after comparing both; `...` there takes what is on disk."""
     here, structure = _flatten(like)
     templates = {jax.tree_util.keystr(path) or ".": leaf for path, leaf in here}
-    saved = {leaf["name"]: leaf for leaf in leaves}
+    free = {name: len(path) for (path, leaf), name in zip(here, templates, strict=True) if leaf is ...}
+    parts = {name: [leaf for leaf in leaves if leaf["name"].startswith(name)] for name in free}
+    saved = {leaf["name"]: leaf for leaf in leaves if not leaf["name"].startswith(tuple(free))}
+    _compare(where, saved, {name: leaf for name, leaf in templates.items() if name not in free})
+    return structure.unflatten(
+        plain(where, [leaf | {"path": leaf["path"][free[n] :]} for leaf in parts[n]], arrays)
+        if n in free
+        else _value(saved[n], arrays.get(n), leaf)
+        for n, leaf in templates.items()
+    )
+
+
+def _compare(where: str, saved: dict[str, Leaf], templates: dict[str, Any]) -> None:
+    """Name what is on disk and not in `like`, or the other way round, or of another shape or dtype."""
     differences = [f"{n} is only on disk" for n in saved if n not in templates]
     differences += [f"{n} is only in `like`" for n in templates if n not in saved]
     for name in [n for n in templates if n in saved]:
@@ -123,7 +136,6 @@ def fill(where: str, leaves: list[Leaf], arrays: dict[str, np.ndarray], like: An
     if differences:
         more = f" (and {len(differences) - 3} more)" if len(differences) > 3 else ""
         raise ValueError(f"{where} does not fit `like`: {'; '.join(differences[:3])}{more}.")
-    return structure.unflatten([_value(saved[n], arrays.get(n), templates[n]) for n in templates])
 
 
 def plain(where: str, leaves: list[Leaf], arrays: dict[str, np.ndarray]) -> Any:
