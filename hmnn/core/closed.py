@@ -14,7 +14,7 @@ from jaxtyping import Array, Bool, Float, Int, PyTree
 from hmnn import _tree
 from hmnn._types import Scalar, Weights
 from hmnn.core import arithmetic, families, objective
-from hmnn.core.arithmetic import LN2, LOG2E
+from hmnn.core.arithmetic import LN2, LOG2E, ROUGH
 from hmnn.core.families import DropConnect, Family, Gaussian, Noise, Posterior
 from hmnn.core.mixtures import Mixture
 
@@ -23,12 +23,12 @@ class Prior(NamedTuple):
     """A mixture of one leaf made ready: what stays the same during a time step is computed once."""
 
     means: tuple[Array, ...]
-    mean_logs: tuple[Array, ...]
-    """log2 of the weights."""
+    mean_logs: tuple[Array | None, ...]
+    """log2 of the weights relative to the first, which is None."""
     halves: tuple[Array, ...]
     """log2(e) / (2 variance)."""
-    variance_logs: tuple[Array, ...]
-    """log2 of weight / standard deviation, relative to the first."""
+    variance_logs: tuple[Array | None, ...]
+    """log2 of weight / standard deviation, likewise."""
 
 
 class Turn(NamedTuple):
@@ -101,13 +101,14 @@ def _leaf(
     m, rho, here = theta.location, theta.rho, None if eta is None else block(eta)
     keep = None if eta is None else block(jnp.asarray(member.keep, w.dtype))
     pull, own = _divergence_slopes(block(w), block(m), block(s), keep, jax.tree.map(block, law), here)
-    turns = jnp.arange(blocks).reshape(blocks, *(1,) * w.ndim) == now
-    share = jnp.where(turns, jnp.asarray(weight * blocks, w.dtype), 0.0)
+    share = jnp.asarray(weight * blocks, w.dtype)
+    if blocks > 1:
+        share = jnp.where(jnp.arange(blocks).reshape(blocks, *(1,) * w.ndim) == now, share, 0.0)
     total = cut(gw) + share * pull
     kept = total if eta is None else jnp.where(cut(eta), total, 0.0)
     moved = cut(w - m) if eta is None else jnp.where(cut(eta), cut(w - m), cut(w))
-    d_scale = (moved * total - share * (cut(m) * own + 1.0)) / cut(s)
-    d_rho = d_scale * arithmetic.logistic(cut(rho))
+    rise = moved * total - share * (cut(m) * own + 1.0)  # s d/ds
+    d_rho = rise * arithmetic.logistic(cut(rho), over=cut(s))
     return Posterior((kept + share * own).reshape(w.shape), d_rho.reshape(w.shape))
 
 
@@ -118,27 +119,31 @@ def _divergence_slopes(
     pull = _pull(law, w)
     if keep is None or eta is None:
         return pull, jnp.zeros_like(w)
-    precision = 1.0 / (s * s)
+    square = s * s
     # r, the responsibility of the kept mean, is logistic(odds); 1 - r where the mean was kept, r where it was not.
-    odds = LOG2E * (jnp.log(keep) - jnp.log1p(-keep) + m * (w - 0.5 * m) * precision)
-    signed = jnp.clip(jnp.where(eta, odds, -odds), -126.0, 126.0)
-    return pull, jnp.where(eta, -w, w - m) * precision / (1.0 + arithmetic.exp2(signed))
+    odds = LOG2E * (jnp.log(keep) - jnp.log1p(-keep) + m * (w - 0.5 * m) / square)
+    signed = jnp.minimum(jnp.where(eta, odds, -odds), 126.0)
+    return pull, jnp.where(eta, -w, w - m) / (square + square * arithmetic.exp2(signed, ROUGH))
 
 
 def _pull(law: Prior, w: Float[Array, "..."]) -> Float[Array, "..."]:
     """sum_k resp_k (w - mu_k) / v_k over all components."""
     gaps = [w - mean for mean in law.means]
     logs = [
-        [p + (q - gap * gap * half) for q, half in zip(law.variance_logs, law.halves, strict=True)]
+        [_plus(p, _plus(q, -gap * gap * half)) for q, half in zip(law.variance_logs, law.halves, strict=True)]
         for p, gap in zip(law.mean_logs, gaps, strict=True)
     ]
     top = _fold(jnp.maximum, [x for row in logs for x in row])
-    mass = [[arithmetic.exp2(x - top) for x in row] for row in logs]
+    mass = [[arithmetic.exp2(x - top, ROUGH) for x in row] for row in logs]
     force = [
         gap * _fold(jnp.add, [a * h for a, h in zip(row, law.halves, strict=True)])
         for gap, row in zip(gaps, mass, strict=True)
     ]
     return (2.0 * LN2) * _fold(jnp.add, force) / _fold(jnp.add, [a for row in mass for a in row])
+
+
+def _plus(a: Array | None, b: Array) -> Array:
+    return b if a is None else a + b
 
 
 def _fold(combine: Callable[[Array, Array], Array], items: list[Array]) -> Array:
@@ -149,13 +154,16 @@ def _fold(combine: Callable[[Array, Array], Array], items: list[Array]) -> Array
 
 
 def _ready(law: Mixture, dtype: jnp.dtype) -> Prior:
+    def relative(logs: list[Array]) -> tuple[Array | None, ...]:
+        return (None, *(log - logs[0] for log in logs[1:]))
+
     def log2(p: Scalar) -> Array:
         return jnp.maximum(jnp.log2(jnp.asarray(p, dtype)), -1e30)  # a component that is not there
 
-    first, *rest = zip(law.variance_weights, law.variances, strict=True)
+    variances = zip(law.variance_weights, law.variances, strict=True)
     return Prior(
         means=law.means,
-        mean_logs=tuple(log2(p) for p in law.mean_weights),
+        mean_logs=relative([log2(p) for p in law.mean_weights]),
         halves=tuple(0.5 * LOG2E / v for v in law.variances),
-        variance_logs=(log2(first[0]), *(log2(q) + 0.5 * jnp.log2(first[1] / v) for q, v in rest)),
+        variance_logs=relative([log2(q) - 0.5 * jnp.log2(v) for q, v in variances]),
     )

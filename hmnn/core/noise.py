@@ -81,9 +81,8 @@ def _normal(h: UInt32[Array, "..."], tail: Float[Array, "..."], dtype: Any) -> F
 
     sqrt(v N(v) / D(v)) with v = -log(tail (2 - tail)) is the half-normal quantile to a relative error of 7e-7.
     """
-    v = -arithmetic.log(tail * (2.0 - tail))
-    ratio = arithmetic.horner(NUMERATOR, v) / arithmetic.horner(DENOMINATOR, v)
-    size = jnp.sqrt(jnp.maximum(v * ratio, 0.0))
+    v = jnp.maximum(-arithmetic.log(tail * (2.0 - tail)), 0.0)
+    size = jnp.sqrt(v * arithmetic.horner(NUMERATOR, v) / arithmetic.horner(DENOMINATOR, v))
     return jnp.where((h >> _u32(31)) == _u32(0), size, -size).astype(dtype)
 
 
