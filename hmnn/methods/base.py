@@ -10,8 +10,6 @@ from hmnn import _check
 from hmnn.core.objective import Batch
 from hmnn.core.prediction import Prediction
 
-SINGLE, DOUBLE = np.dtype("float32"), np.dtype("float64")
-
 
 class Method(NamedTuple):
     """Three functions; states are immutable, so an error leaves the caller's state as it was."""
@@ -80,7 +78,7 @@ def pad(values: np.ndarray) -> np.ndarray:
 
 
 def _float() -> np.dtype:
-    return DOUBLE if jax.config.jax_enable_x64 else SINGLE
+    return np.dtype(jax.dtypes.canonicalize_dtype(np.float64))
 
 
 def check_labels(likelihood: Any, outputs: int, y: np.ndarray, t: int) -> None:

@@ -1,0 +1,32 @@
+"""MNIST, read from its IDX files."""
+
+import math
+import struct
+
+import numpy as np
+
+from hmnn import _check
+from hmnn.data import files
+
+UBYTE = 0x08
+"""The only kind of number that MNIST has."""
+
+
+def mnist() -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """The digits: training images (60000, 28, 28), their labels, test images (10000, 28, 28), their labels; uint8."""
+    train_x, train_y, test_x, test_y = (idx(files.read(name), name) for name in files.GROUPS["mnist"])
+    return train_x, train_y, test_x, test_y
+
+
+def idx(content: bytes, name: str = "content") -> np.ndarray:
+    """An IDX file of unsigned bytes: two zeros, the kind, the number of dimensions, the sizes, the numbers."""
+    if len(content) < 4 or content[:3] != bytes((0, 0, UBYTE)) or content[3] == 0:
+        raise _check.fail(name, "an IDX file of unsigned bytes, beginning 00 00 08", content[:4].hex(" "))
+    start = 4 + 4 * content[3]
+    if len(content) < start:
+        raise _check.fail(name, f"an IDX file with a header of {start} bytes", f"{len(content)} bytes")
+    sizes = struct.unpack_from(f">{content[3]}I", content, 4)
+    if len(content) != start + math.prod(sizes):
+        allowed = f"an IDX file of {start + math.prod(sizes)} bytes, as its sizes {sizes} say"
+        raise _check.fail(name, allowed, f"{len(content)} bytes")
+    return np.frombuffer(content, np.uint8, offset=start).reshape(sizes)
