@@ -7,7 +7,7 @@ import tempfile
 import zlib
 from collections.abc import Mapping
 from pathlib import Path, PurePosixPath, PureWindowsPath
-from typing import IO, Protocol
+from typing import IO, Protocol, runtime_checkable
 
 PIECE = 1 << 20
 """Bytes read at once."""
@@ -20,6 +20,7 @@ class ArchiveError(ValueError):
     """An archive that is broken, hostile or not the one that was meant."""
 
 
+@runtime_checkable
 class Readable(Protocol):
     """What bytes can be read from."""
 
@@ -49,6 +50,8 @@ def is_gzip(path: Path) -> bool:
 
 def gunzip(source: Path, target: Path, limit: int = LIMIT) -> None:
     """Unpack one gzip file into a new file of at most `limit` bytes; nothing is left of a failure."""
+    if not is_gzip(source):
+        raise ArchiveError(f"{source.name} must be a gzip file. Got other bytes.")
     try:
         with gzip.open(source) as packed, target.open("xb") as file:
             _copy(_Bounded(packed, limit, source.name), file)
@@ -106,6 +109,8 @@ def _unpack(archive: Path, folder: Path, wanted: Mapping[str, str], limit: int) 
                 found[member.name] = folder / wanted[member.name]
                 with found[member.name].open("xb") as file:
                     _copy(_Bounded(tar.extractfile(member), limit, archive.name), file)
+        while bounded.read():  # to the end, where gzip has its checksum
+            pass
     return found
 
 
