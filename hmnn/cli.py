@@ -1,6 +1,7 @@
-"""The command line: hmnn list | run | inspect."""
+"""The command line: hmnn list | run | inspect | data."""
 
 import json
+import os
 import signal
 import sys
 import time
@@ -12,16 +13,28 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    DownloadColumn,
+    MofNCompleteColumn,
+    Progress,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
 from rich.table import Table
 
 from hmnn import DivergenceError, _check, store
+from hmnn.data import files
 from hmnn.experiments import EXPERIMENTS, Monitor, folders
+from hmnn.methods import compilation
 from hmnn.report import records
 
 UsageError: Any = typer.BadParameter.__mro__[2]
 """The parent of all of typer's complaints; typer exports only some of its children."""
 app = typer.Typer(add_completion=False, help="Neural networks whose weights move in time.")
+data = typer.Typer(help="Data files: where they are, and how to get them.")
+app.add_typer(data, name="data")
 console = Console()
 
 
@@ -114,10 +127,51 @@ def inspect(
     console.print(table)
 
 
+@data.command()
+def status(as_json: Annotated[bool, typer.Option("--json", help="All of it, as JSON.")] = False) -> None:
+    """Say where each data file is and whether its SHA-256 is right; nothing is downloaded."""
+    found = files.status()
+    if as_json:
+        sys.stdout.write(json.dumps([file._asdict() for file in found]) + "\n")
+        return
+    table = Table("file", "found in", "verified", "bytes")
+    for file in found:
+        verified = "-" if file.where == "nowhere" else "yes" if file.verified else "NO"
+        table.add_row(file.name, file.where, verified, str(file.size or "-"))
+    console.print(table)
+
+
+@data.command()
+def get(name: Annotated[str, typer.Argument(help="mnist, flag, elec2, or the name of a file.")]) -> None:
+    """Download a data set, unless it is here; every file is checked against its SHA-256."""
+    columns = TextColumn("{task.description}"), BarColumn(), DownloadColumn()
+    progress, tasks = Progress(*columns, console=Console(stderr=True)), dict[str, Any]()
+
+    def tell(file: str, done: int, total: int) -> None:
+        if file not in tasks:
+            tasks[file] = progress.add_task(file)
+            progress.start()
+        progress.update(tasks[file], completed=done, total=total or None)
+
+    try:
+        paths = files.get(name, tell)
+    finally:
+        if tasks:
+            progress.stop()
+    for path in paths:
+        console.print(str(path), soft_wrap=True, highlight=False, markup=False)
+
+
 def main() -> None:
     """Run the command line; what a user can mend is one line on stderr and exit code 2."""
     try:
-        sys.exit(app(standalone_mode=False) or 0)
+        compilation.persist(files.cache() / "xla")
+        code = app(standalone_mode=False) or 0
+        sys.stdout.flush()
+        sys.exit(code)
+    except BrokenPipeError:  # whoever read our output has gone, as in `hmnn list | head -1`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)
     except UsageError as error:
         _complain(f"{_sentence(error)} (See hmnn --help.)", 2)
     except (ValueError, OSError, DivergenceError) as error:

@@ -131,5 +131,7 @@ def _quiet() -> Iterator[None]:
 
 def _reason(error: Exception) -> str:
     """An error on one line, not too long."""
+    if type(error).__name__ in ("ConnectionError", "ConnectTimeout", "ReadTimeout", "SSLError", "ProxyError"):
+        return f"no connection ({type(error).__name__})"
     words = " ".join(str(error).split()) or type(error).__name__
     return words if len(words) <= 200 else words[:197] + "..."

@@ -1,0 +1,27 @@
+"""Compiled programs kept on disk, so that the next process need not compile them again."""
+
+import os
+import tempfile
+from pathlib import Path
+
+import jax
+
+
+def persist(folder: Path) -> bool:
+    """Keep compiled programs in `folder` from now on; a folder that cannot be written to only means that none are kept.
+
+    Returns:
+        Whether they are kept. Setting HMNN_NO_COMPILATION_CACHE=1 turns it off, and JAX_COMPILATION_CACHE_DIR wins.
+    """
+    if os.environ.get("HMNN_NO_COMPILATION_CACHE", "0") not in ("", "0") or "JAX_COMPILATION_CACHE_DIR" in os.environ:
+        return False
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):  # permissions alone do not tell, on a full or read-only disk
+            pass
+    except OSError:
+        return False
+    jax.config.update("jax_compilation_cache_dir", str(folder))
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.5)
+    jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
+    return True
