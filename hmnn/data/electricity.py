@@ -42,11 +42,11 @@ def parse(text: str) -> Elec2:
 
 
 def _row(line: str, number: int) -> tuple[list[float], int]:
-    _, *cells, label = line.split(",") if line.count(",") == len(FEATURES) + 1 else ("", "", "")
+    *cells, label = line.split(",")
     try:
         values = [float(cell) for cell in cells]
     except ValueError:
         values = []
-    if len(values) != len(FEATURES) or label not in LABELS or not all(map(math.isfinite, values)):
+    if len(values) != len(FEATURES) + 1 or label not in LABELS or not all(map(math.isfinite, values)):
         raise _check.fail(f"line {number}", f"{len(FEATURES) + 1} finite numbers and UP or DOWN", line[:120])
-    return values, LABELS[label]
+    return values[1:], LABELS[label]
