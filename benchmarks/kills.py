@@ -1,7 +1,7 @@
 """kill -9 while saving, again and again: is the newest loadable checkpoint the last acknowledged one, or newer?
 
 `python benchmarks/kills.py [--kills 500] [--what checkpoint|trajectory|naive] [--json]`. A child process saves in a
-loop and acknowledges each save through a pipe; it is killed at a random instant; then everything is loaded and compared.
+loop and acknowledges each save through a pipe. It is killed at a random instant, then everything is loaded and checked.
 What was loadable once counts as acknowledged from then on. Children are forked from a process that has imported the
 package, so that a kill takes milliseconds. "naive" writes in place: the control that must lose checkpoints.
 """

@@ -146,9 +146,11 @@ def _swap(files: Files, path: Path, temporary: Path) -> None:
 def _sweep(files: Files, path: Path) -> None:
     """Remove what dead writers left; an old checkpoint whose successor never came is put back."""
     old = _old(path)
-    if old.exists() and not path.exists():
-        files.rename(old, path)
-    disk.clear(files, old, NAMES)
+    if old.exists():
+        if path.exists():
+            disk.clear(files, old, NAMES)
+        else:
+            files.rename(old, path)
     litter = re.compile(re.escape(f".{path.name}.tmp-") + "[0-9a-f]{16}")
     for name in os.listdir(path.parent):
         if litter.fullmatch(name):
