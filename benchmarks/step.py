@@ -64,7 +64,7 @@ def runners(network: str, batch: int, keep: float, modes: tuple[str, ...], optim
         state = filtering.init(jax.random.key(0), plan, model)
         prior = jax.jit(filtering.prior)(model, state.posterior)
         start = jax.device_put(
-            projection.Path(filtering._first_guess(state.key, plan, model), state.optimiser, state.rejected)
+            projection.Path(filtering.first_guess(state.key, plan, model), state.optimiser, state.rejected)
         )
         run = jax.jit(
             lambda prior, start, data: projection.project(

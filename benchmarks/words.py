@@ -1,6 +1,6 @@
 """Raw 32-bit words of the engine's hash on standard output, for batteries of statistical tests.
 
-`python benchmarks/words.py [--seed 0] | dieharder -a -g 200`. The order is weights x steps, as training uses them: every
+`python benchmarks/words.py [--seed 0] | dieharder -a -g 200`. The order is weights x steps, as in training: every
 step takes two new threefry words as its key and hashes all indices of a (512, 1024) leaf. Ends when the reader does.
 """
 

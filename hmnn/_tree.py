@@ -5,9 +5,10 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Bool, Float, PyTree
 
-from hmnn._types import Key, Weights
+from hmnn._types import Weights
 
 
 def total(f: Callable[..., Float[Array, "..."]], weights: Weights, *rest: Any) -> Float[Array, ""]:
@@ -27,10 +28,13 @@ def structure(tree: PyTree) -> Any:
     return jax.tree.structure(tree)
 
 
-def keys(key: Key, weights: PyTree) -> PyTree:
-    """An independent key for each leaf."""
-    shape = structure(weights)
-    return shape.unflatten(list(jax.random.split(key, shape.num_leaves)))
+def split(flat: Float[Array, " size"], weights: Weights) -> Weights:
+    """Cut a vector into leaves with the shapes and types of the weights."""
+    leaves, ends = jax.tree.leaves(weights), np.cumsum([leaf.size for leaf in jax.tree.leaves(weights)])
+    parts = jnp.split(flat, ends[:-1])
+    return structure(weights).unflatten(
+        [p.reshape(w.shape).astype(w.dtype) for p, w in zip(parts, leaves, strict=True)]
+    )
 
 
 def all_finite(tree: PyTree) -> Bool[Array, ""]:

@@ -5,6 +5,7 @@ docs/gradient.md derives it. Equal to `objective.gradient` at the same noise, an
 """
 
 from collections.abc import Callable
+from functools import reduce
 from typing import NamedTuple
 
 import jax
@@ -133,24 +134,17 @@ def _pull(law: Prior, w: Float[Array, "..."]) -> Float[Array, "..."]:
         [_plus(p, _plus(q, -gap * gap * half)) for q, half in zip(law.variance_logs, law.halves, strict=True)]
         for p, gap in zip(law.mean_logs, gaps, strict=True)
     ]
-    top = _fold(jnp.maximum, [x for row in logs for x in row])
+    top = reduce(jnp.maximum, [x for row in logs for x in row])
     mass = [[arithmetic.exp2(x - top, ROUGH) for x in row] for row in logs]
     force = [
-        gap * _fold(jnp.add, [a * h for a, h in zip(row, law.halves, strict=True)])
+        gap * reduce(jnp.add, [a * h for a, h in zip(row, law.halves, strict=True)])
         for gap, row in zip(gaps, mass, strict=True)
     ]
-    return (2.0 * LN2) * _fold(jnp.add, force) / _fold(jnp.add, [a for row in mass for a in row])
+    return (2.0 * LN2) * reduce(jnp.add, force) / reduce(jnp.add, [a for row in mass for a in row])
 
 
 def _plus(a: Array | None, b: Array) -> Array:
     return b if a is None else a + b
-
-
-def _fold(combine: Callable[[Array, Array], Array], items: list[Array]) -> Array:
-    result = items[0]
-    for item in items[1:]:
-        result = combine(result, item)
-    return result
 
 
 def _ready(law: Mixture, dtype: jnp.dtype) -> Prior:

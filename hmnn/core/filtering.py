@@ -95,11 +95,17 @@ def prior(model: Model, posterior: Posterior, previous: Weights | None = None) -
     return jax.tree.map(lambda _, law, mu: model.kernel(law, mu), posterior.location, moved, centre)
 
 
-def step(plan: Plan, model: Model, state: State, batch: Batch) -> tuple[State, Info]:
-    """pi_t = V C_t P pi_{t-1}."""
+def step(plan: Plan, model: Model, state: State, batch: Batch, start: Posterior | None = None) -> tuple[State, Info]:
+    """pi_t = V C_t P pi_{t-1}.
+
+    `start` is theta_t before the descent. Without it, it is found here: `first_guess` if no data were seen, else
+    theta_{t-1}; who knows which it is saves its compilation.
+    """
     key = jax.random.fold_in(state.key, state.t)
     before = prior(model, state.posterior)
-    theta = jax.lax.cond(state.seen == 0, lambda: _first_guess(state.key, plan, model), lambda: state.posterior)
+    theta = start
+    if theta is None:
+        theta = jax.lax.cond(state.seen == 0, lambda: first_guess(state.key, plan, model), lambda: state.posterior)
     optimiser = plan.descent.optimiser(model.pace.learning_rate).init(theta) if plan.restart else state.optimiser
     path, undone = projection.project(
         jax.random.fold_in(key, 0),
@@ -138,17 +144,13 @@ def scan(plan: Plan, model: Model, state: State, batches: Batch) -> tuple[State,
     return jax.lax.scan(one, state, batches)
 
 
-def _first_guess(key: Key, plan: Plan, model: Model) -> Posterior:
+def first_guess(key: Key, plan: Plan, model: Model) -> Posterior:
     """theta_1: the network's initial weights, s-tilde uniform in a range."""
     location_key, rho_key = jax.random.split(jax.random.fold_in(key, FIRST))
     location = plan.start(location_key)
     low, high = model.start_rho
-    rho = jax.tree.map(
-        lambda w, k: low + (high - low) * jax.random.uniform(k, w.shape, w.dtype),
-        location,
-        _tree.keys(rho_key, location),
-    )
-    return Posterior(location, rho)
+    draws = _tree.split(jax.random.uniform(rho_key, (_tree.size(location),)), location)
+    return Posterior(location, jax.tree.map(lambda u: low + (high - low) * u, draws))
 
 
 def _info(key: Key, plan: Plan, model: Model, before: PyTree, after: State, batch: Batch, undone: Array) -> Info:
@@ -164,10 +166,8 @@ def _info(key: Key, plan: Plan, model: Model, before: PyTree, after: State, batc
         return _misfit(descent, model, w, batch), divergence, drift
 
     misfit, divergence, drift = jax.tree.map(lambda a: a.mean(axis=0), jax.lax.map(one, jnp.arange(descent.samples)))
-    weights = _tree.size(theta.location)
-    overall = sum(
-        leaf * w.size for leaf, w in zip(jax.tree.leaves(drift), jax.tree.leaves(theta.location), strict=True)
-    )
+    leaves, weights = jax.tree.leaves(theta.location), _tree.size(theta.location)
+    overall = sum(mean * leaf.size for mean, leaf in zip(jax.tree.leaves(drift), leaves, strict=True))
     energy = misfit + model.pace.temperature * divergence
     return Info(
         free_energy=energy,

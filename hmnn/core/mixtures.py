@@ -5,6 +5,7 @@ drawn from `variances`. Four components of the evolving prior are two means and 
 and that is how they are stored. Each array has the shape of the leaf or is a scalar.
 """
 
+from functools import reduce
 from typing import NamedTuple
 
 import jax
@@ -53,7 +54,7 @@ def move(mixture: Mixture, memory: Scalar, centre: Array, jumps: Jumps) -> Mixtu
 
 def log_prob(mixture: Mixture, w: Float[Array, "..."]) -> Float[Array, "..."]:
     """The log density at w, weight by weight."""
-    return jax.nn.logsumexp(_component_log_probs(mixture, w), axis=(0, 1))
+    return _log_sum([log for row in _component_log_probs(mixture, w) for log in row])
 
 
 def mean(mixture: Mixture) -> Array:
@@ -76,8 +77,8 @@ def widest(mixture: Mixture, w: Float[Array, "..."]) -> Float[Array, "..."]:
     """The probability that w came from the first (the widest) variance; NaN if there is only one."""
     if len(mixture.variances) == 1:
         return jnp.full_like(w, jnp.nan)
-    logs = jax.nn.logsumexp(_component_log_probs(mixture, w), axis=0)
-    return jax.nn.softmax(logs, axis=0)[0]
+    rows = _component_log_probs(mixture, w)
+    return jnp.exp(_log_sum([row[0] for row in rows]) - _log_sum([log for row in rows for log in row]))
 
 
 def _average(weights: tuple[Scalar, ...], values: tuple[Array, ...]) -> Array:
@@ -85,15 +86,25 @@ def _average(weights: tuple[Scalar, ...], values: tuple[Array, ...]) -> Array:
     return sum(terms[1:], start=terms[0])
 
 
-def _component_log_probs(mixture: Mixture, w: Float[Array, "..."]) -> Float[Array, "A B ..."]:
+def _component_log_probs(mixture: Mixture, w: Float[Array, "..."]) -> list[list[Array]]:
+    """log(p_i q_j N(w; mean_i, variance_j)), a row for each mean."""
+
     def component(p: Scalar, m: Array, q: Scalar, v: Array) -> Array:
         # Divided before it is squared: the gradient in a tiny v would otherwise overflow through v**-2.
         log_density = -0.5 * (((w - m) * jax.lax.rsqrt(v)) ** 2 + jnp.log(v) + LOG_2PI)
         return _safe_log(p) + _safe_log(q) + log_density
 
-    means = list(zip(mixture.mean_weights, mixture.means, strict=True))
+    means = zip(mixture.mean_weights, mixture.means, strict=True)
     variances = list(zip(mixture.variance_weights, mixture.variances, strict=True))
-    return jnp.stack([jnp.stack([component(p, m, q, v) for q, v in variances]) for p, m in means])
+    return [[component(p, m, q, v) for q, v in variances] for p, m in means]
+
+
+def _log_sum(logs: list[Array]) -> Array:
+    """log(sum(exp)), safe for logs that are -inf as long as one is not."""
+    if len(logs) == 1:
+        return logs[0]
+    top = jax.lax.stop_gradient(reduce(jnp.maximum, logs))
+    return top + jnp.log(reduce(jnp.add, [jnp.exp(log - top) for log in logs]))
 
 
 def _safe_log(p: Scalar) -> Array:

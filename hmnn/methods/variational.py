@@ -12,6 +12,7 @@ from jaxtyping import PyTree
 from hmnn import _check, _tree
 from hmnn._types import Key, Number
 from hmnn.core import families, filtering, kernels, likelihoods, noise, prediction
+from hmnn.core.families import Posterior
 from hmnn.core.filtering import Info, Model, Plan, State
 from hmnn.core.kernels import Kernel
 from hmnn.core.likelihoods import Likelihood
@@ -139,8 +140,13 @@ def _init(plan: Plan, model: Model, key: Key) -> State:
 
 
 @partial(jax.jit, static_argnums=0)
-def _step(plan: Plan, model: Model, state: State, batch: Batch) -> tuple[State, Info]:
-    return filtering.step(plan, model, state, batch)
+def _step(plan: Plan, model: Model, state: State, batch: Batch, start: Posterior) -> tuple[State, Info]:
+    return filtering.step(plan, model, state, batch, start)
+
+
+@partial(jax.jit, static_argnums=0)
+def _first_guess(plan: Plan, model: Model, key: Key) -> Posterior:
+    return filtering.first_guess(key, plan, model)
 
 
 @jax.jit
@@ -171,7 +177,8 @@ def _method(plan: Plan, model: Model) -> Method:
         t = int(state.t) + 1
         batch = base.batch(data, t)
         base.check_labels(model.likelihood, width(batch.x, f" at t = {t}"), batch.y[: batch.rows], t)
-        after, info = _step(plan, model, state, batch)
+        start = state.posterior if int(state.seen) else _first_guess(plan, model, state.key)
+        after, info = _step(plan, model, state, batch, start)
         if bool(info.diverged):
             raise _check.DivergenceError(
                 f"The free energy had no finite gradient in {plan.descent.patience} epochs in a row at t = {t}; "

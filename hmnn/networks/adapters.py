@@ -35,11 +35,13 @@ def from_equinox(build: Any) -> Network:
     """
     if not callable(build) or isinstance(build, eqx.Module):
         raise _check.fail("build", "a function of a key that makes the module", build)
-    example = build(jax.random.key(0))
+    example = eqx.filter_eval_shape(build, jax.random.key(0))  # shapes only: random numbers take long to compile
     if not callable(example):
         raise _check.fail("build", "a function of a key that makes a callable module", example)
-    weights, rest = eqx.partition(example, eqx.is_inexact_array)
+    weights, rest = eqx.partition(example, _is_weight)
     _check_weights(weights)
+    if any(isinstance(leaf, jax.ShapeDtypeStruct) for leaf in jax.tree.leaves(rest)):
+        rest = eqx.filter(build(jax.random.key(0)), eqx.is_inexact_array, inverse=True)
 
     def init(key: Key) -> Weights:
         return eqx.filter(build(key), eqx.is_inexact_array)
@@ -67,6 +69,10 @@ def from_flax(module: Any, x: Any) -> Network:
         return module.apply({"params": weights}, x)
 
     return Network(init, apply)
+
+
+def _is_weight(leaf: Any) -> bool:
+    return isinstance(leaf, jax.ShapeDtypeStruct) and jnp.issubdtype(leaf.dtype, jnp.inexact)
 
 
 def _check_weights(weights: PyTree) -> None:
