@@ -81,7 +81,7 @@ def test_the_sampled_interval_is_the_exact_normal_one(regression, level):
     error = 5 * np.sqrt(p * (1 - p) / SAMPLES) / stats.norm.pdf(z) * deviation
     assert (np.abs(said.upper - (mean + z * deviation)) < error).all()
     assert (np.abs(said.lower - (mean - z * deviation)) < error).all()
-    wrong = stats.norm.ppf(1 - 0.7 * p)
+    wrong = stats.norm.ppf(1 - 0.4 * p)
     assert not (np.abs(said.upper - (mean + wrong * deviation)) < error).all()
 
 
