@@ -4,6 +4,7 @@ import json
 import platform
 import re
 from collections.abc import Callable
+from functools import cache
 from importlib.metadata import version
 from typing import Any
 
@@ -85,5 +86,6 @@ def _unknown(word: str) -> Any:
     raise ValueError(f"{word} is not JSON")
 
 
+@cache
 def _versions() -> dict[str, str]:
     return {"python": platform.python_version(), **{name: version(name) for name in ("hmnn", "jax", "numpy")}}

@@ -6,18 +6,37 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from contextlib import suppress
 
 import pytest
 
-from hmnn.store import CorruptError, inspect
+from hmnn.store import inspect
 
 TIMEOUT = 400
+PRELUDE = """
+import os, signal
+from hmnn import store
+from hmnn.cli import main
+from hmnn.store import checkpoints
 
+signals, calls, save, swap = {signals}, [], store.save, checkpoints._swap
 
-def command(*arguments):
-    return [sys.executable, "-c", "from hmnn.cli import main; main()", *arguments]
+def saving(*arguments):
+    calls.append("save")
+    if signals.get(len(calls)) == "kill instead":
+        os.kill(os.getpid(), signal.SIGKILL)
+    save(*arguments)
+    if signals.get(len(calls)) == "terminate after":
+        os.kill(os.getpid(), signal.SIGTERM)
+
+def swapping(*arguments):
+    if signals.get(len(calls)) == "interrupt amid":
+        os.kill(os.getpid(), signal.SIGINT)
+    swap(*arguments)
+
+store.save, checkpoints._swap = saving, swapping
+main()
+"""
 
 
 @pytest.fixture(scope="module")
@@ -27,38 +46,25 @@ def runs(tmp_path_factory):
     environment = os.environ | {
         "JAX_COMPILATION_CACHE_DIR": str(folder / "compiled"),
         "JAX_PERSISTENT_COMPILATION_CACHE_MIN_COMPILE_TIME_SECS": "0",
-        "COLUMNS": "120",
     }
 
-    def start(*arguments):
-        return subprocess.Popen(
-            command(*arguments), cwd=folder, env=environment, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-        )
+    def run(signals, *arguments):
+        """Run the command line, which sends itself a signal at its n-th save: {n: what}."""
+        command = [sys.executable, "-c", PRELUDE.replace("{signals}", repr(signals)), "run", "two-moons", *arguments]
+        return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=TIMEOUT)
 
-    straight = start("run", "two-moons", "--profile", "smoke", "--seed", "5", "--out", "straight")
-    _, errors = straight.communicate(timeout=TIMEOUT)
-    assert straight.returncode == 0, errors
-    return folder, start
+    straight = run({}, "--profile", "smoke", "--seed", "5", "--out", "straight")
+    assert straight.returncode == 0, straight.stderr
+    return folder, run
 
 
 def done(folder):
     """How many time steps are on disk."""
     count = 0
     for scenario in ("separated", "overlapping"):
-        with suppress(FileNotFoundError, CorruptError):
+        with suppress(FileNotFoundError):
             count += inspect(folder / "checkpoints" / scenario)["t"]
     return count
-
-
-def stop_after(process, folder, steps, number):
-    """Send a signal as soon as so many time steps are on disk; return what the process said."""
-    began = time.monotonic()
-    while done(folder) < steps:
-        assert process.poll() is None, process.communicate()[1]
-        assert time.monotonic() - began < TIMEOUT
-        time.sleep(0.02)
-    process.send_signal(number)
-    return process.communicate(timeout=TIMEOUT)[1]
 
 
 def metrics(folder):
@@ -66,31 +72,38 @@ def metrics(folder):
 
 
 def test_killed_terminated_and_interrupted_is_the_straight_run(runs):
-    folder, start = runs
+    folder, run = runs
     stopped = folder / "stopped"
-    process = start("run", "two-moons", "--profile", "smoke", "--seed", "5", "--out", "stopped")
-    stop_after(process, stopped, 1, signal.SIGKILL)
-    assert process.returncode == -signal.SIGKILL
-    for steps, number, code in ((2, signal.SIGTERM, 143), (3, signal.SIGINT, 130)):
-        process = start("run", "two-moons", "--resume", "stopped")
-        said = stop_after(process, stopped, steps, number)
-        assert process.returncode == code, said
-        assert said.splitlines()[-1] == "hmnn: stopped; go on with: hmnn run two-moons --resume stopped"
-        assert "Traceback" not in said
+    killed = run({2: "kill instead"}, "--profile", "smoke", "--seed", "5", "--out", "stopped")
+    assert (killed.returncode, done(stopped)) == (-signal.SIGKILL, 1)
+    for what, code, steps in (("terminate after", 143, 2), ("interrupt amid", 130, 2)):
+        halted = run({1: what}, "--resume", "stopped")
+        assert (halted.returncode, done(stopped)) == (code, steps), halted.stderr
+        assert halted.stderr.splitlines()[-1] == "hmnn: stopped; go on with: hmnn run two-moons --resume stopped"
+        assert "Traceback" not in halted.stderr
         assert not (stopped / "record.json").exists()
-    process = start("run", "two-moons", "--resume", "stopped")
-    assert process.communicate(timeout=TIMEOUT)[1] is not None
-    assert process.returncode == 0
+    ended = run({}, "--resume", "stopped")
+    assert (ended.returncode, done(stopped)) == (0, 4), ended.stderr
     assert metrics(stopped) == metrics(folder / "straight")
     for name in ("data.png", "interval-length.png", "surface.png"):
         assert (stopped / name).read_bytes() == (folder / "straight" / name).read_bytes()
+    assert not [name for name in os.listdir(stopped / "checkpoints") if name.startswith(".")]
 
 
-def cli(runs, *arguments):
-    _, start = runs
-    process = start(*arguments)
-    out, errors = process.communicate(timeout=TIMEOUT)
-    return process.returncode, out, errors
+@pytest.fixture
+def cli(runs, monkeypatch, capsys):
+    """The command line in this process, inside the folder of the runs."""
+    from hmnn.cli import main
+
+    def call(*arguments):
+        monkeypatch.chdir(runs[0])
+        monkeypatch.setattr(sys, "argv", ["hmnn", *arguments])
+        monkeypatch.setenv("COLUMNS", "120")
+        with pytest.raises(SystemExit) as ended:
+            main()
+        return ended.value.code, *capsys.readouterr()
+
+    return call
 
 
 @pytest.mark.parametrize(
@@ -102,30 +115,30 @@ def cli(runs, *arguments):
         (("--resume", "nowhere"), "--resume must be the folder of a run"),
     ],
 )
-def test_another_run_is_refused_in_one_sentence(runs, arguments, said):
-    code, _, errors = cli(runs, "run", "two-moons", *arguments)
+def test_another_run_is_refused_in_one_sentence(cli, arguments, said):
+    code, _, errors = cli("run", "two-moons", *arguments)
     assert code == 2
     assert errors.strip().splitlines()[-1].startswith(f"hmnn: {said}")
     assert "Traceback" not in errors
 
 
-def test_inspect_says_what_is_there_and_refuses_what_is_broken(runs):
+def test_inspect_says_what_is_there_and_refuses_what_is_broken(cli, runs):
     folder, _ = runs
-    code, out, _ = cli(runs, "inspect", "straight/checkpoints/separated", "--json")
+    code, out, _ = cli("inspect", "straight/checkpoints/separated", "--json")
     found = json.loads(out)
     assert code == 0
     assert (found["kind"], found["t"], found["verified"], found["config"]["seed"]) == ("checkpoint", 2, True, 5)
     assert sum(array["name"].startswith("['state'].posterior") for array in found["arrays"]) == 12
-    code, out, _ = cli(runs, "inspect", "straight/checkpoints/separated")
+    code, out, _ = cli("inspect", "straight/checkpoints/separated")
     assert code == 0
     assert "['state'].posterior.location.layers[0].weight" in out
     shutil.copytree(folder / "straight/checkpoints/separated", folder / "broken")
     with open(folder / "broken/state.safetensors", "r+b") as file:
         file.seek(3000)
         file.write(b"\1\2\3")
-    code, _, errors = cli(runs, "inspect", "broken", "--json")
+    code, _, errors = cli("inspect", "broken", "--json")
     assert code == 2
     assert "SHA-256" in errors
-    code, _, errors = cli(runs, "inspect", "nowhere")
+    code, _, errors = cli("inspect", "nowhere")
     assert code == 2
     assert "There is no checkpoint" in errors
