@@ -16,6 +16,7 @@ import time
 import harness
 
 LARGEST = 1000
+"""Rows of the largest batch."""
 FEATURES = 7
 SAMPLES = 512
 """How often resident memory is read in each half."""
@@ -28,13 +29,13 @@ def resident() -> float:
 
 
 class Stream:
-    """Batches of 1 to LARGEST rows, cut from one block of inputs; the dividing plane turns for ever."""
+    """Batches of 1 to `largest` rows, cut from one block of inputs; the dividing plane turns for ever."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, largest: int = LARGEST) -> None:
         import numpy as np
 
-        self.rng = np.random.default_rng(seed)
-        self.x = self.rng.normal(size=(2 * LARGEST, FEATURES)).astype(np.float32)
+        self.rng, self.largest = np.random.default_rng(seed), largest
+        self.x = self.rng.normal(size=(2 * largest, FEATURES)).astype(np.float32)
 
     def batch(self, t: int):
         """The data of time step t."""
@@ -42,7 +43,7 @@ class Stream:
 
         from hmnn import Dataset
 
-        rows, first = int(self.rng.integers(1, LARGEST + 1)), int(self.rng.integers(0, LARGEST))
+        rows, first = int(self.rng.integers(1, self.largest + 1)), int(self.rng.integers(0, self.largest))
         x = self.x[first : first + rows]
         angle = 2 * np.pi * t / 5000
         score = np.cos(angle) * x[:, 0] + np.sin(angle) * x[:, 1]
@@ -57,31 +58,31 @@ def build():
     return hmnn.hmnn(network, "bernoulli", memory=0.9, learning_rate=1e-3, epochs=1, minibatch=None)
 
 
-def warm(method, state) -> set[int]:
+def warm(method, state, largest: int = LARGEST) -> set[int]:
     """Compile every bucket; return them."""
     import numpy as np
 
     from hmnn import Dataset
     from hmnn.methods import base
 
-    buckets = {base.bucket(rows) for rows in range(1, LARGEST + 1)}
+    buckets = {base.bucket(rows) for rows in range(1, largest + 1)}
     for rows in sorted(buckets):
-        rows = min(rows, LARGEST)
+        rows = min(rows, largest)
         method.step(state, Dataset(np.zeros((rows, FEATURES), np.float32), np.zeros(rows, np.int32)))
     return buckets
 
 
-def soak(steps: int, seed: int = 0) -> dict:
+def soak(steps: int, seed: int = 0, largest: int = LARGEST) -> dict:
     """Run so many steps and return the figures."""
     import jax
     import numpy as np
 
     from hmnn.methods import variational
 
-    method, stream = build(), Stream(seed)
+    method, stream = build(), Stream(seed, largest)
     state = method.init(seed)
     before = variational._step._cache_size()
-    buckets = warm(method, state)
+    buckets = warm(method, state, largest)
     tenth, every = max(1, steps // 10), max(1, steps // (2 * SAMPLES))
     times = np.zeros((2, 2, tenth), np.float32)  # clock or processor, first or last tenth, step
     memory: tuple[list, list] = ([], [])

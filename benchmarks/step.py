@@ -1,8 +1,8 @@
 """What a training step of the filter costs, beside the plain SGD step of the same network in the same process.
 
-`python benchmarks/step.py [--json] [--quick] [--only NETWORK] [--cores 2] [--optimiser adam]`. Modes: plain (SGD on the
-likelihood), naive (autodiff of the free energy, jax.random), full (closed form, all of the KL term), block (an eighth of
-it in turn). ns_per_weight is what the mode costs over the plain step, per weight; a ratio means nothing without its batch.
+`python benchmarks/step.py [--json] [--quick] [--only NETWORK] [--cores 2] [--optimiser adam]`. Modes: plain (SGD on
+the likelihood), naive (autodiff of the free energy, jax.random), full (closed form, all of the KL), block (an eighth
+of it in turn). ns_per_weight is what the mode costs over the plain step, per weight; a ratio needs its batch beside it.
 """
 
 import argparse
@@ -145,7 +145,8 @@ def main() -> None:
     if not arguments.json:
         print(harness.machine())
         print(
-            f"{'network':>20} {'batch':>6} {'gamma':>6} {'mode':>6} {'min ms':>8} {'median':>8} {'ratio':>6} {'ns/weight':>9}"
+            f"{'network':>20} {'batch':>6} {'gamma':>6} {'mode':>6} {'min ms':>8} {'median':>8} {'ratio':>6} "
+            f"{'ns/weight':>9}"
         )
     for case, modes in cases:
         for row in measure(*case, modes, 15 if arguments.quick else 40, arguments.optimiser):
