@@ -154,10 +154,15 @@ def _ready(law: Mixture, dtype: jnp.dtype) -> Prior:
     def log2(p: Scalar) -> Array:
         return jnp.maximum(jnp.log2(jnp.asarray(p, dtype)), -1e30)  # a component that is not there
 
-    variances = zip(law.variance_weights, law.variances, strict=True)
+    weights, variances = list(law.variance_weights), list(law.variances)
+    if len(variances) > 1:
+        # The others are relative to the first: if it is not there, half of the second takes its place.
+        there = jnp.asarray(weights[0]) > 0.0
+        variances[0] = jnp.where(there, variances[0], variances[1])
+        weights[:2] = [jnp.where(there, q, 0.5 * weights[1]) for q in weights[:2]]
     return Prior(
         means=law.means,
         mean_logs=relative([log2(p) for p in law.mean_weights]),
-        halves=tuple(0.5 * LOG2E / v for v in law.variances),
-        variance_logs=relative([log2(q) - 0.5 * jnp.log2(v) for q, v in variances]),
+        halves=tuple(0.5 * LOG2E / v for v in variances),
+        variance_logs=relative([log2(q) - 0.5 * jnp.log2(v) for q, v in zip(weights, variances, strict=True)]),
     )
