@@ -18,6 +18,12 @@ jax.config.update("jax_numpy_dtype_promotion", "strict")
 jax.config.update("jax_numpy_rank_promotion", "raise")
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _cache(tmp_path_factory):
+    """A cache directory of the tests' own, unless one is given."""
+    os.environ.setdefault("HMNN_CACHE", str(tmp_path_factory.mktemp("cache")))
+
+
 @pytest.fixture
 def float64():
     """Run a test in double precision."""
