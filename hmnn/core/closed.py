@@ -16,7 +16,7 @@ from hmnn import _tree
 from hmnn._types import Scalar, Weights
 from hmnn.core import arithmetic, families, objective
 from hmnn.core.arithmetic import LN2, LOG2E, ROUGH
-from hmnn.core.families import DropConnect, Family, Gaussian, Noise, Posterior
+from hmnn.core.families import DropConnect, Family, Gaussian, Noise, Posterior, Rate
 from hmnn.core.mixtures import Mixture
 
 
@@ -104,7 +104,7 @@ def _leaf(
     pull, own = _divergence_slopes(block(w), block(m), block(s), keep, jax.tree.map(block, law), here)
     share = jnp.asarray(weight * blocks, w.dtype)
     if blocks > 1:
-        share = jnp.where(jnp.arange(blocks).reshape(blocks, *(1,) * w.ndim) == now, share, 0.0)
+        share = jnp.where(jnp.arange(blocks, dtype=now.dtype).reshape(blocks, *(1,) * w.ndim) == now, share, 0.0)
     total = cut(gw) + share * pull
     kept = total if eta is None else jnp.where(cut(eta), total, 0.0)
     moved = cut(w - m) if eta is None else jnp.where(cut(eta), cut(w - m), cut(w))
@@ -151,7 +151,7 @@ def _ready(law: Mixture, dtype: jnp.dtype) -> Prior:
     def relative(logs: list[Array]) -> tuple[Array | None, ...]:
         return (None, *(log - logs[0] for log in logs[1:]))
 
-    def log2(p: Scalar) -> Array:
+    def log2(p: Rate) -> Array:
         return jnp.maximum(jnp.log2(jnp.asarray(p, dtype)), -1e30)  # a component that is not there
 
     weights, variances = list(law.variance_weights), list(law.variances)
