@@ -16,14 +16,17 @@ from hmnn._types import Scalar
 
 LOG_2PI = 1.8378770664093453
 
+Share = Scalar | Float[Array, "..."]
+"""The weight of a component: one number, or one for each weight of the leaf."""
+
 
 class Mixture(NamedTuple):
     """sum_ij p_i q_j N(means[i], variances[j]) for every weight of one leaf."""
 
     means: tuple[Array, ...]
-    mean_weights: tuple[Scalar, ...]
+    mean_weights: tuple[Share, ...]
     variances: tuple[Array, ...]
-    variance_weights: tuple[Scalar, ...]
+    variance_weights: tuple[Share, ...]
 
 
 class Jumps(NamedTuple):
@@ -81,7 +84,7 @@ def widest(mixture: Mixture, w: Float[Array, "..."]) -> Float[Array, "..."]:
     return jnp.exp(_log_sum([row[0] for row in rows]) - _log_sum([log for row in rows for log in row]))
 
 
-def _average(weights: tuple[Scalar, ...], values: tuple[Array, ...]) -> Array:
+def _average(weights: tuple[Share, ...], values: tuple[Array, ...]) -> Array:
     terms = [w * v for w, v in zip(weights, values, strict=True)]
     return sum(terms[1:], start=terms[0])
 
@@ -89,7 +92,7 @@ def _average(weights: tuple[Scalar, ...], values: tuple[Array, ...]) -> Array:
 def _component_log_probs(mixture: Mixture, w: Float[Array, "..."]) -> list[list[Array]]:
     """log(p_i q_j N(w; mean_i, variance_j)), a row for each mean."""
 
-    def component(p: Scalar, m: Array, q: Scalar, v: Array) -> Array:
+    def component(p: Share, m: Array, q: Share, v: Array) -> Array:
         # Divided before it is squared: the gradient in a tiny v would otherwise overflow through v**-2.
         log_density = -0.5 * (((w - m) * jax.lax.rsqrt(v)) ** 2 + jnp.log(v) + LOG_2PI)
         return _safe_log(p) + _safe_log(q) + log_density
@@ -107,6 +110,6 @@ def _log_sum(logs: list[Array]) -> Array:
     return top + jnp.log(reduce(jnp.add, [jnp.exp(log - top) for log in logs]))
 
 
-def _safe_log(p: Scalar) -> Array:
+def _safe_log(p: Share) -> Array:
     """log p, which is -inf at 0 without poisoning the gradient."""
     return jnp.where(p > 0, jnp.log(jnp.where(p > 0, p, 1.0)), -jnp.inf)
