@@ -38,8 +38,8 @@ app.add_typer(data, name="data")
 console = Console()
 
 
-class _Terminated(KeyboardInterrupt):
-    """SIGTERM came."""
+ASKED: list[int] = []
+"""Signals that asked the run to stop, acted on between time steps: an exception amid compiled code can get lost."""
 
 
 class _StoppedError(Exception):
@@ -59,6 +59,8 @@ class _Bar:
 
     def tick(self, label: str) -> None:
         self.progress.update(self.task, advance=1, description=label)
+        if ASKED:
+            raise KeyboardInterrupt
 
     def restore(self, name: str, state: Any) -> tuple[Any, list[Any]]:
         state, results = self.keeper.restore(name, state)
@@ -196,17 +198,21 @@ def _complain(message: str, code: int) -> None:
 def _stoppable(name: str, folder: Path) -> Iterator[None]:
     """Let Ctrl-C and SIGTERM end the run with one line that says how to go on."""
 
-    def terminate(*_: Any) -> None:
-        raise _Terminated
+    def ask(number: int, _: Any) -> None:
+        ASKED.append(number)
+        if len(ASKED) > 1:  # who asks twice is in a hurry
+            raise KeyboardInterrupt
 
-    before = signal.signal(signal.SIGTERM, terminate)
+    before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield
-    except KeyboardInterrupt as stop:
-        code = 143 if isinstance(stop, _Terminated) else 130
+    except KeyboardInterrupt:
+        code = 128 + (ASKED or [signal.SIGINT])[0]
         raise _StoppedError(f"stopped; go on with: hmnn run {name} --resume {folder}", code) from None
     finally:
-        signal.signal(signal.SIGTERM, before)
+        ASKED.clear()
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _folder(path: Path, overwrite: bool) -> Path:
