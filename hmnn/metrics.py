@@ -1,9 +1,16 @@
 """Arrays in, numbers out."""
 
+import math
+from typing import NamedTuple
+
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Float, Int, Real
 from numpy import ndarray
+from scipy.special import ndtr
 from sklearn.neighbors import KDTree
+
+CLIP = 1e-15
+"""The least probability that a log loss knows, as in river, so that no row costs more than 34.54."""
 
 
 def accuracy(probabilities: Float[ndarray, "rows classes"], y: Int[ndarray, " rows"]) -> float:
@@ -20,3 +27,125 @@ def box_grid(data: Float[ndarray, "n 2"], side: int) -> Float[ndarray, "points 2
     """side x side points over the bounding box of two-dimensional data, row by row."""
     axes = [np.linspace(low, high, side) for low, high in zip(data.min(axis=0), data.max(axis=0), strict=True)]
     return np.stack(np.meshgrid(*axes), axis=-1).reshape(-1, 2).astype(data.dtype)
+
+
+def log_losses(probabilities: Float[ndarray, "rows classes"], y: Int[ndarray, " rows"]) -> Float[ndarray, " rows"]:
+    """-log of the probability of each label, where a probability below `CLIP` counts as `CLIP`."""
+    given = np.take_along_axis(probabilities.astype(np.float64), y[:, None].astype(np.int64), axis=1)[:, 0]
+    return -np.log(np.clip(given, CLIP, 1.0))
+
+
+def log_loss(probabilities: Float[ndarray, "rows classes"], y: Int[ndarray, " rows"]) -> float:
+    """The mean of `log_losses`, in nats."""
+    return float(np.mean(log_losses(probabilities, y)))
+
+
+def brier_scores(probabilities: Float[ndarray, "rows classes"], y: Int[ndarray, " rows"]) -> Float[ndarray, " rows"]:
+    """The squared distance between probabilities and the label, summed over all classes: from 0 to 2."""
+    truth = np.arange(probabilities.shape[1]) == y[:, None]
+    return np.sum((probabilities.astype(np.float64) - truth) ** 2, axis=1)
+
+
+def brier(probabilities: Float[ndarray, "rows classes"], y: Int[ndarray, " rows"]) -> float:
+    """The mean of `brier_scores`."""
+    return float(np.mean(brier_scores(probabilities, y)))
+
+
+class Reliability(NamedTuple):
+    """Rows sorted into bins of equal width by the probability of their most probable class; empty bins left out."""
+
+    confidence: Float[ndarray, " bins"]
+    """The mean probability of a bin."""
+    accuracy: Float[ndarray, " bins"]
+    """The share of its rows that were right."""
+    share: Float[ndarray, " bins"]
+    """Its share of all rows."""
+
+
+def reliability(probabilities: Float[ndarray, "rows classes"], y: Int[ndarray, " rows"], bins: int = 15) -> Reliability:
+    """Confidence against accuracy, in `bins` bins over [0, 1]."""
+    confidence = probabilities.max(axis=1).astype(np.float64)
+    right = (np.argmax(probabilities, axis=1) == y).astype(np.float64)
+    which = np.clip(np.ceil(confidence * bins).astype(np.int64) - 1, 0, bins - 1)
+    rows = np.bincount(which, minlength=bins)
+    some = rows > 0
+    means = [np.bincount(which, values, minlength=bins)[some] / rows[some] for values in (confidence, right)]
+    return Reliability(means[0], means[1], rows[some] / len(y))
+
+
+def ece(probabilities: Float[ndarray, "rows classes"], y: Int[ndarray, " rows"], bins: int = 15) -> float:
+    """The expected calibration error: the mean distance between confidence and accuracy over the rows' bins."""
+    found = reliability(probabilities, y, bins)
+    return float(np.sum(found.share * np.abs(found.confidence - found.accuracy)))
+
+
+def crps_gaussian(
+    mean: Float[ndarray, " rows"], std: Float[ndarray, " rows"], y: Float[ndarray, " rows"]
+) -> Float[ndarray, " rows"]:
+    """The continuous ranked probability score of normal forecasts, row by row; |y - mean| where std = 0."""
+    error = y - mean
+    z = np.divide(error, std, out=np.zeros_like(error), where=std > 0)
+    density = np.exp(-0.5 * z**2) / np.sqrt(2 * np.pi)
+    score = std * (z * (2 * ndtr(z) - 1) + 2 * density - 1 / np.sqrt(np.pi))
+    return np.where(std > 0, score, np.abs(error))
+
+
+def crps_sample(draws: Float[ndarray, "rows draws"], y: Float[ndarray, " rows"]) -> Float[ndarray, " rows"]:
+    """The continuous ranked probability score of the law that puts equal mass on each draw, row by row."""
+    n = draws.shape[1]
+    ranks = 2 * np.arange(1, n + 1) - n - 1
+    spread = np.sum(np.sort(draws, axis=1) * ranks, axis=1) / n**2  # half the mean |x - x'|
+    return np.mean(np.abs(draws - y[:, None]), axis=1) - spread
+
+
+def interval_scores(
+    lower: Float[ndarray, " rows"], upper: Float[ndarray, " rows"], y: Float[ndarray, " rows"], level: float
+) -> Float[ndarray, " rows"]:
+    """The width, plus 2 / (1 - level) times how far y lies outside.
+
+    Times (1 - level) / 2 and averaged over all levels in [0, 1], it is the continuous ranked probability score.
+    """
+    outside = np.maximum(lower - y, 0) + np.maximum(y - upper, 0)
+    return upper - lower + 2 / (1 - level) * outside
+
+
+def coverage(lower: Float[ndarray, " rows"], upper: Float[ndarray, " rows"], y: Float[ndarray, " rows"]) -> float:
+    """The share of rows that lie in their interval, ends included."""
+    return float(np.mean((lower <= y) & (y <= upper)))
+
+
+def width(lower: Float[ndarray, " rows"], upper: Float[ndarray, " rows"]) -> float:
+    """The mean width of intervals."""
+    return float(np.mean(upper - lower))
+
+
+def windowed(values: Real[ndarray, " rows"], window: int) -> Float[ndarray, " rows"]:
+    """At each row, the mean of the last `window` values up to it, and of fewer where there are not so many yet."""
+    total = np.concatenate([[0.0], np.cumsum(values, dtype=np.float64)])
+    end = np.arange(1, len(values) + 1)
+    start = np.maximum(end - window, 0)
+    return (total[end] - total[start]) / (end - start)
+
+
+def faded(values: Real[ndarray, " rows"], factor: float) -> Float[ndarray, " rows"]:
+    """At each row, the mean of all values up to it, one that is k rows old with weight factor**k."""
+    means, total, weight = np.empty(len(values)), 0.0, 0.0
+    for i, value in enumerate(values.tolist()):
+        total, weight = factor * total + value, factor * weight + 1.0
+        means[i] = total / weight
+    return means
+
+
+def lag(losses: Real[ndarray, " rows"], change: int, window: int, tolerance: float) -> float:
+    """How many rows after a change the loss is back where it was before.
+
+    Back means that the mean loss of the next `window` rows is at most `tolerance` above that of the last `window`
+    rows before the change. Infinite if that does not come; pass the rows up to the next change only.
+    """
+    before = np.mean(losses[max(change - window, 0) : change])
+    after = losses[change:]
+    if len(after) < window:
+        return math.inf
+    ahead = windowed(after, window)[window - 1 :]
+    back = np.flatnonzero(ahead <= before + tolerance)
+    return float(back[0]) if len(back) else math.inf
