@@ -52,13 +52,14 @@ class _Bar:
     def __init__(self, progress: Progress, keeper: Monitor) -> None:
         self.progress, self.keeper = progress, keeper
         self.task = progress.add_task("compiling", total=None)
-        self.checkpoint = keeper.checkpoint
+        self.checkpoint, self.workers, self.steps = keeper.checkpoint, keeper.workers, 0
 
     def total(self, steps: int) -> None:
-        self.progress.update(self.task, total=steps)
+        self.steps += steps
+        self.progress.update(self.task, total=self.steps)
 
-    def tick(self, label: str) -> None:
-        self.progress.update(self.task, advance=1, description=label)
+    def tick(self, label: str, steps: int = 1) -> None:
+        self.progress.update(self.task, advance=steps, description=label or None)
         if ASKED:
             raise KeyboardInterrupt
 

@@ -11,11 +11,19 @@ from hmnn import store
 class Monitor(Protocol):
     """Who watches a run, and keeps what it has done: a progress bar, a log, nobody."""
 
-    def total(self, steps: int) -> None:
-        """So many steps are to come."""
+    @property
+    def workers(self) -> int:
+        """How many processes the run may use, for `jobs.run`."""
 
-    def tick(self, label: str) -> None:
-        """One step is done."""
+    @property
+    def keeper(self) -> "Quiet":
+        """Who keeps the checkpoints; it shows nothing, and can be sent to another process."""
+
+    def total(self, steps: int) -> None:
+        """So many steps more are to come."""
+
+    def tick(self, label: str, steps: int = 1) -> None:
+        """So many steps are done; with 0, the run only says that it is still there."""
 
     def restore(self, name: str, state: Any) -> tuple[Any, list[Any]]:
         """The kept state and results of one part of the run; the state given here and no results if there are none."""
@@ -30,11 +38,18 @@ class Quiet(NamedTuple):
     folder: Path | None = None
     about: dict[str, Any] | None = None
     """What the checkpoints say they are of."""
+    workers: int = 0
+    """Processes for `jobs.run`; 0: this one."""
+
+    @property
+    def keeper(self) -> "Quiet":
+        """Itself."""
+        return self
 
     def total(self, steps: int) -> None:
         """Nobody asks."""
 
-    def tick(self, label: str) -> None:
+    def tick(self, label: str, steps: int = 1) -> None:
         """Nobody counts."""
 
     def restore(self, name: str, state: Any) -> tuple[Any, list[Any]]:
@@ -50,6 +65,17 @@ class Quiet(NamedTuple):
             config = {**(self.about or {}), "part": name, "t": len(results)}
             store.save({"state": state, "results": results}, self.folder / name, config)
 
+    def kept(self, name: str) -> dict[str, Any] | None:
+        """The result of a part that has ended; None if there is none."""
+        path = None if self.folder is None else self.folder / f"{name}.result"
+        return store.load(path) if path is not None and path.exists() else None
+
+    def keep(self, name: str, result: dict[str, Any]) -> None:
+        """Save the result of a part that has ended; unlike a state, it may hold NaN."""
+        if self.folder is not None:
+            config = {**(self.about or {}), "part": name}
+            store.save(result, self.folder / f"{name}.result", config, finite=False)
+
 
 class Outcome(NamedTuple):
     """What a run found: numbers for the record, rows for the table, and what the figures need."""
@@ -57,6 +83,10 @@ class Outcome(NamedTuple):
     metrics: dict[str, Any]
     table: list[dict[str, Any]]
     draw: Callable[[Path], list[Path]]
+    summary: list[dict[str, Any]] = []
+    """Rows for `hmnn reproduce`: {"experiment", "what", "ours", "paper"}, where the paper's may be None."""
+    chosen: dict[str, Any] = {}
+    """Settings chosen by validation, for the record."""
 
 
 class Experiment(NamedTuple):

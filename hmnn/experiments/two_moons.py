@@ -14,6 +14,7 @@ import numpy as np
 from hmnn import metrics
 from hmnn._types import Dataset
 from hmnn.data import two_moons
+from hmnn.experiments import jobs
 from hmnn.experiments.base import Experiment, Monitor, Outcome
 from hmnn.methods import Method, hmnn
 from hmnn.networks import mlp
@@ -57,11 +58,10 @@ PROFILES = {
 
 def run(config: Config, seed: int, monitor: Monitor) -> Outcome:
     """Filter both scenarios and measure accuracy and interval length at every time step."""
-    found = {}
-    monitor.total(2 * len(config.degrees))
-    for scenario, noise in (("separated", config.noise_separated), ("overlapping", config.noise_overlapping)):
-        found[scenario] = _scenario(config, scenario, noise, seed, monitor)
-    panels = {scenario: [panel for _, panel in steps] for scenario, steps in found.items()}
+    noises = {"separated": config.noise_separated, "overlapping": config.noise_overlapping}
+    work = [jobs.Job(s, _scenario, (config, noise, seed), len(config.degrees)) for s, noise in noises.items()]
+    found = jobs.run(work, monitor, monitor.workers)
+    panels = {scenario: [moons.Panel(**panel) for _, panel in steps] for scenario, steps in found.items()}
     rows = {scenario: [row for row, _ in steps] for scenario, steps in found.items()}
     table = [{"scenario": scenario, **row} for scenario, steps in rows.items() for row in steps]
     return Outcome({s: _summary(steps) for s, steps in rows.items()}, table, lambda folder: moons.draw(panels, folder))
@@ -87,8 +87,9 @@ def _method(config: Config) -> Method:
 
 
 def _scenario(
-    config: Config, scenario: str, noise: float, seed: int, monitor: Monitor
+    argument: tuple[Config, float, int], monitor: Monitor, scenario: str
 ) -> list[tuple[dict[str, Any], moons.Panel]]:
+    config, noise, seed = argument
     method = _method(config)
     train = two_moons(config.rows, noise, config.degrees, seed)
     test = two_moons(config.rows, noise, config.degrees, seed + 1)
