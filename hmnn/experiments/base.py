@@ -89,6 +89,23 @@ class Outcome(NamedTuple):
     """Settings chosen by validation, for the record."""
 
 
+Report = Callable[[int, float], None]
+"""report(step, value): the score so far; it ends the trial if others did better by then."""
+
+
+class Search(NamedTuple):
+    """How the settings of one method are chosen by validation."""
+
+    grid: dict[str, tuple[Any, ...]]
+    """The paper's grid: field of the Config -> values."""
+    ranges: dict[str, Any]
+    """For random search: field -> (low, high, "log" | "linear" | "int"), or a tuple of choices."""
+    score: Callable[[Any, int, Report], float]
+    """score(config, seed, report) on validation data, a function of a module; it is given nothing of the test."""
+    direction: str
+    """minimize or maximize."""
+
+
 class Experiment(NamedTuple):
     """One experiment of the paper."""
 
@@ -97,3 +114,5 @@ class Experiment(NamedTuple):
     """Name of a profile -> frozen Config."""
     run: Callable[[Any, int, Monitor], Outcome]
     """run(config, seed, monitor)."""
+    search: dict[str, Search] = {}
+    """Name of a method -> how its settings are chosen, for `hmnn sweep`."""
