@@ -1,0 +1,120 @@
+"""Drifting streams that are made, or come with river, and Elec2 as a stream.
+
+SEA, Hyperplane and RandomRBFDrift are river's generators, trump_approval is river's data set: they need the extra
+`river`. The settings are those usual in the literature on drift.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
+from random import Random
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from hmnn import _check
+from hmnn.data.electricity import LABELS, elec2
+from hmnn.data.streams import Stream
+from hmnn.data.tables import blocks
+
+
+def _river() -> ModuleType:
+    try:
+        from river import datasets
+    except ImportError:
+        raise ValueError("This stream needs river: pip install 'hmnn[river]'.") from None
+    return datasets
+
+
+def electricity(rows: int | None = None) -> Stream:
+    """Elec2 as a stream of half hours, without the date; all 45312 of them, or the first `rows`."""
+    data = elec2()
+    kept = slice(rows if rows is None else _check.count("rows", rows))
+    return blocks(data.x[kept], data.y[kept], "classification", "elec2", features=data.features, classes=LABELS)
+
+
+def sea(rows: int | None = None, seed: int = 0, noise: float = 0.1) -> Stream:
+    """SEA: the sum of two of three features against a threshold; four thresholds in turn, so three sudden changes.
+
+    Args:
+        rows: 20000 by default.
+        seed: of the random numbers.
+        noise: the share of labels that are wrong.
+    """
+    rows = _check.count("rows", 20000 if rows is None else rows, least=4)
+    _check.unit("noise", noise)
+    datasets = _river()
+    changes = [rows * k // 4 for k in (1, 2, 3)]
+    pairs: list[Any] = []
+    for variant, length in enumerate(np.diff([0, *changes, rows]).tolist()):
+        pairs += islice(iter(datasets.synth.SEA(variant=variant, noise=noise, seed=seed + variant)), length)
+    return from_river("sea", "classification", pairs, {"seed": seed, "noise": noise, "changes": changes})
+
+
+def hyperplane(rows: int | None = None, seed: int = 0, speed: float = 0.001) -> Stream:
+    """A hyperplane in ten dimensions whose ten coefficients move by `speed` a row; 5 % of the labels are wrong."""
+    rows = _check.count("rows", 20000 if rows is None else rows)
+    source = _river().synth.Hyperplane(seed=seed, n_features=10, n_drift_features=10, mag_change=speed)
+    return from_river("hyperplane", "classification", islice(iter(source), rows), {"seed": seed, "speed": speed})
+
+
+def rbf(rows: int | None = None, seed: int = 0, speed: float = 0.001, classes: int = 5) -> Stream:
+    """Fifty clouds of points in ten dimensions, each of one class, that move by `speed` a row."""
+    rows = _check.count("rows", 20000 if rows is None else rows)
+    source = _river().synth.RandomRBFDrift(
+        seed_model=seed,
+        seed_sample=seed + 1,
+        n_classes=_check.count("classes", classes, least=2),
+        n_features=10,
+        n_centroids=50,
+        change_speed=speed,
+        n_drift_centroids=50,
+    )
+    return from_river("rbf", "classification", islice(_clouds(source), rows), {"seed": seed, "speed": speed})
+
+
+def _clouds(source: Any) -> Iterator[Any]:
+    """What RandomRBFDrift yields, with all clouds moved at once: river's loops over them take milliseconds a row."""
+    source._generate_centroids()
+    centres, speeds = np.array([cloud.centre for cloud in source.centroids]), np.array(source.centroid_speed)
+    for cloud, centre in zip(source.centroids, centres, strict=True):
+        cloud.centre = centre
+    random = Random(source.seed_sample)
+    while True:
+        centres += speeds * source.change_speed
+        out = (centres > 1) | (centres < 0)
+        np.clip(centres, 0, 1, out=centres)
+        speeds[out] *= -1
+        yield source._generate_sample(random)
+
+
+def trump(rows: int | None = None) -> Stream:
+    """trump_approval: 1001 days, five pollsters and the day in; FiveThirtyEight's approval rating out."""
+    kept = None if rows is None else _check.count("rows", rows)
+    return from_river("trump", "regression", islice(iter(_river().TrumpApproval()), kept), {})
+
+
+def from_river(name: str, task: str, pairs: Iterable[Any], made: dict[str, Any]) -> Stream:
+    """Pairs of a dictionary of features, always the same ones, and a target, as river yields them, as a stream."""
+    features, target = zip(*pairs, strict=True)
+    names = list(features[0])
+    for i, row in enumerate(features):
+        if row.keys() != features[0].keys():
+            raise _check.fail(f"row {i}", f"of the features {names}", list(row))
+    x = np.array([[row[key] for key in names] for row in features], np.float64)
+    if task == "regression":
+        return blocks(x, np.array(target, np.float64), task, name, features=map(str, names), made=made)
+    classes = sorted(set(target))
+    y = np.searchsorted(np.array(classes), np.array(target))
+    plain = [c if isinstance(c, str) else int(c) for c in classes]
+    return blocks(x, y, task, name, features=map(str, names), classes=plain, made=made)
+
+
+STREAMS: dict[str, Callable[..., Stream]] = {
+    "elec2": electricity,
+    "sea": sea,
+    "hyperplane": hyperplane,
+    "rbf": rbf,
+    "trump": trump,
+}
+"""Streams by name; each takes `rows`, and all but elec2 and trump a `seed`."""

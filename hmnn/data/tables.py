@@ -1,0 +1,171 @@
+"""Tables as streams: a CSV file, a pandas frame or a polars frame, read row by row in the order of its rows.
+
+What becomes of a column:
+- Numbers stay numbers. A column is one of numbers if every cell that is not missing is one.
+- Other columns are categories: one column of 0 and 1 per category (`encoding="onehot"`) or the place of the category
+  in the sorted list (`"ordinal"`). The list is taken from the whole table; nothing else is read ahead of time.
+- A missing number (an empty cell, NA, NaN, null, None or ?) is the last one seen in its column, or 0 before there was
+  one. A missing category has 0 in all its columns (one-hot) or is -1 (ordinal). A row without target is left out.
+  `missing="refuse"` makes each of these an error.
+"""
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+from numpy import ndarray
+
+from hmnn import _check
+from hmnn._types import Dataset
+from hmnn.data import columns
+from hmnn.data.columns import Column
+from hmnn.data.streams import Stream
+
+MOST_CATEGORIES = 100
+"""More one-hot columns than this out of one column are refused: it is likely a date or a name."""
+MOST_CLASSES = 20
+"""A target of whole numbers with more values than this is a number to predict, unless `task` says otherwise."""
+BLOCK = 1000
+"""Rows of a time step."""
+TASKS = ("classification", "regression")
+
+
+def table(
+    source: Any,
+    target: str,
+    task: str | None = None,
+    *,
+    drop: Iterable[str] = (),
+    categorical: Iterable[str] = (),
+    encoding: str = "onehot",
+    missing: str = "last",
+    block: int = BLOCK,
+) -> Stream:
+    """A table as a stream of blocks of rows; see the head of this file for what becomes of its columns.
+
+    Args:
+        source: path of a CSV file with a header (commas, semicolons or tabs), or a pandas or polars frame.
+        target: the column to predict.
+        task: "classification" or "regression"; by default classification if the target holds words, or at most 20
+            different whole numbers.
+        drop: columns to leave out.
+        categorical: columns of numbers that are names of categories.
+        encoding: "onehot" or "ordinal".
+        missing: "last" or "refuse".
+        block: rows of a time step of the stream.
+    """
+    _check.choice("encoding", encoding, ("onehot", "ordinal"))
+    _check.choice("missing", missing, ("last", "refuse"))
+    if task is not None:
+        _check.choice("task", task, TASKS)
+    name, found = columns.read(source)
+    drop, categorical = ([names] if isinstance(names, str) else list(names) for names in (drop, categorical))
+    for wanted in [target, *drop, *categorical]:
+        _check.choice("column", wanted, found)
+    y, task, classes, known = _target(found.pop(target), task, missing)
+    kept = [_as_category(c) if c.name in categorical else c for c in found.values() if c.name not in drop]
+    if not kept:
+        raise _check.fail("the table", "of at least one column beside the target", target)
+    parts = [_encode(column, encoding, missing) for column in kept]
+    x = np.column_stack([values for _, values in parts])[known]
+    gaps = {column.name: column.gaps for column in kept}
+    made = {
+        "source": name,
+        "target": target,
+        "missing": {k: n for k, n in gaps.items() if n},
+        "left_out": int((~known).sum()),
+    }
+    features = [feature for names, _ in parts for feature in names]
+    return blocks(x, y, task, name, features=features, classes=classes, made=made, block=block)
+
+
+def blocks(
+    x: ndarray,
+    y: ndarray,
+    task: str,
+    name: str = "arrays",
+    *,
+    features: Iterable[str] = (),
+    classes: Iterable[Any] = (),
+    made: dict[str, Any] | None = None,
+    block: int = BLOCK,
+) -> Stream:
+    """Arrays as a stream of blocks of rows; the names of features and classes, if any, stand in its `made`."""
+    _check.choice("task", task, TASKS)
+    _check.count("block", block)
+    if len(x) != len(y) or not len(y):
+        raise _check.fail("x and y", "of the same length, at least 1", f"{len(x)} and {len(y)}")
+    about = {**(made or {}), "rows": len(y), "block": block, "features": list(features), "classes": list(classes)}
+
+    def at(t: int) -> Dataset:
+        rows = slice(t * block, (t + 1) * block)
+        return Dataset(x[rows], y[rows])
+
+    return Stream(name, task, -(-len(y) // block), at, about)
+
+
+def _as_category(column: Column) -> Column:
+    if not column.numeric:
+        return column
+    return Column(column.name, [None if v != v else _label(v) for v in column.values.tolist()])
+
+
+def _label(value: float) -> str:
+    return str(int(value)) if value == int(value) else str(value)
+
+
+def _order(word: str) -> tuple[int, float, str]:
+    """Numbers in their order, then words in theirs."""
+    try:
+        return (0, float(word), word)
+    except ValueError:
+        return (1, 0.0, word)
+
+
+def _target(column: Column, task: str | None, missing: str) -> tuple[ndarray, str, list[str], ndarray]:
+    """The labels 0 .. K - 1 or the numbers, the task, the classes, and which rows have a target."""
+    words = _as_category(column).values
+    known = np.array([word is not None for word in words])
+    if missing == "refuse" and not known.all():
+        raise _check.fail(f"target {column.name!r}", "in every row", f"none in row {int(np.argmin(known))}")
+    seen = sorted({word for word in words if word is not None}, key=_order)
+    if not seen:
+        raise _check.fail(f"target {column.name!r}", "there in at least one row", "none")
+    whole = column.numeric and bool(np.all(column.values[known] == np.round(column.values[known])))
+    if task is None:
+        few = whole and len(seen) <= MOST_CLASSES
+        task = "classification" if few or not column.numeric else "regression"
+    if task == "regression":
+        if not column.numeric:
+            raise _check.fail(f"target {column.name!r}", "numbers for a regression", seen[-1])
+        return column.values[known], task, [], known
+    if len(seen) < 2:
+        raise _check.fail(f"target {column.name!r}", "of at least two classes", seen[0])
+    place = {word: i for i, word in enumerate(seen)}
+    return np.array([place[w] for w in words if w is not None], np.int64), task, seen, known
+
+
+def _encode(column: Column, encoding: str, missing: str) -> tuple[list[str], ndarray]:
+    """Names and values of the columns that a column becomes."""
+    gaps = column.gaps
+    if gaps == len(column.values):
+        raise _check.fail(f"column {column.name!r}", "there in at least one row, or left out", "none")
+    if gaps and missing == "refuse":
+        raise _check.fail(f"column {column.name!r}", "in every row", f"{gaps} missing")
+    if column.numeric:
+        return [column.name], _carry(column.values)[:, None]
+    seen = sorted({word for word in column.values if word is not None}, key=_order)
+    place = {word: i for i, word in enumerate(seen)}
+    codes = np.array([-1 if word is None else place[word] for word in column.values])
+    if encoding == "ordinal":
+        return [column.name], codes[:, None].astype(np.float64)
+    if len(seen) > MOST_CATEGORIES:
+        allowed = f"of at most {MOST_CATEGORIES} categories, or left out, or ordinal"
+        raise _check.fail(f"column {column.name!r}", allowed, len(seen))
+    return [f"{column.name}={word}" for word in seen], (codes[:, None] == np.arange(len(seen))).astype(np.float64)
+
+
+def _carry(values: ndarray) -> ndarray:
+    """The last number seen in place of each that is missing, 0 before the first."""
+    last = np.maximum.accumulate(np.where(np.isnan(values), -1, np.arange(len(values))))
+    return np.where(last < 0, 0.0, values[last])
