@@ -4,41 +4,71 @@ import json
 import shutil
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+from hmnn import _check
+from hmnn.experiments import settings
 from hmnn.experiments.base import Experiment, Quiet
 from hmnn.report import records
 
-RUN, CHECKPOINTS = "run.json", "checkpoints"
+RUN, CHECKPOINTS, RECORD = "run.json", "checkpoints", "record.json"
 
 
-def open_(folder: Path, about: dict[str, Any], fresh: bool) -> Quiet:
-    """Make the folder that of this run, and return who keeps its checkpoints; a fresh run drops old ones."""
-    if fresh:
+class Run(NamedTuple):
+    """Which run: None where nothing was asked for."""
+
+    experiment: str
+    profile: str | None = None
+    seed: int | None = None
+    set: list[str] | None = None
+    """Fields of the Config that differ from the profile's, as "field=value"."""
+
+    def config(self, experiment: Experiment) -> Any:
+        """The profile's Config with the fields that were set."""
+        _check.choice("profile", self.profile, experiment.profiles)
+        return settings.override(experiment.profiles[self.profile or ""], self.set or [])
+
+    def about(self, experiment: Experiment) -> dict[str, Any]:
+        """What run.json, the record and the checkpoints say."""
+        return {**self._asdict(), "config": asdict(self.config(experiment))}
+
+
+def fresh(path: Path, overwrite: bool = False) -> Path:
+    """A folder for a new run, made if it is not there; one with something in it is refused."""
+    if path.exists() and not path.is_dir():
+        raise _check.fail("--out", "a folder", str(path))
+    if path.exists() and any(path.iterdir()) and not overwrite:
+        raise ValueError(
+            f"--out must be a new or empty folder; or pass --overwrite, or --resume. Got {str(path)!r}, not empty."
+        )
+    path.mkdir(parents=True, exist_ok=True)
+    return path
+
+
+def open_(folder: Path, about: dict[str, Any], workers: int, new: bool) -> Quiet:
+    """Make the folder that of this run, and return who keeps its checkpoints; a new run drops old ones."""
+    if new:
         shutil.rmtree(folder / CHECKPOINTS, ignore_errors=True)
         records.write(folder / RUN, {**about, "versions": records.versions()})
-    return Quiet(folder / CHECKPOINTS, about)
+    return Quiet(folder / CHECKPOINTS, about, workers)
 
 
-def reopen(
-    folder: Path, name: str, experiment: Experiment, profile: Any, seed: Any, out: Any, overwrite: bool
-) -> tuple[str, int]:
-    """The profile and seed of the run in a folder, unless another run is asked for."""
-    if out is not None or overwrite:
-        raise ValueError("--resume must stand without --out and --overwrite: it goes on in its own folder.")
+def reopen(folder: Path, experiment: Experiment, asked: Run, option: str = "--resume") -> Run:
+    """The run in a folder, unless another one is asked for."""
     try:
         kept = json.loads((folder / RUN).read_text())
-        was = {key: kept[key] for key in ("experiment", "profile", "seed", "config")}
+        was = {key: kept[key] for key in ("experiment", "profile", "seed", "config")} | {"set": kept.get("set") or []}
     except (OSError, ValueError, KeyError, TypeError):
-        raise ValueError(f"--resume must be the folder of a run, with {RUN} in it. Got {str(folder)!r}.") from None
-    profile, seed = was["profile"] if profile is None else profile, was["seed"] if seed is None else seed
-    settings = experiment.profiles.get(profile)
-    asked = {"experiment": name, "profile": profile, "seed": seed}
-    asked["config"] = records.plain(asdict(settings)) if settings else None
-    differ = [key for key in asked if asked[key] != was[key]]
+        raise ValueError(f"{option} must be the folder of a run, with {RUN} in it. Got {str(folder)!r}.") from None
+    merged = Run(*(was[key] if value is None else value for key, value in asked._asdict().items()))
+    here = merged._asdict()
+    here["config"] = (
+        records.plain(asdict(merged.config(experiment))) if merged.experiment == was["experiment"] else None
+    )
+    differ = [key for key in ("experiment", "profile", "seed", "set", "config") if here[key] != was[key]]
     if differ:
         key = differ[0]
-        raise ValueError(f"--resume must be given the {key} of that run, {was[key]!r}. Got {asked[key]!r}.")
+        raise ValueError(f"{option} must be given the {key} of that run, {was[key]!r}. Got {here[key]!r}.")
     if (versions := kept.get("versions")) != records.versions():
-        raise ValueError(f"--resume must have the versions of that run, {versions}. Got {records.versions()}.")
-    return profile, seed
+        raise ValueError(f"{option} must have the versions of that run, {versions}. Got {records.versions()}.")
+    return merged

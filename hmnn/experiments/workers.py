@@ -11,6 +11,7 @@ import threading
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from multiprocessing import connection as connections
 from multiprocessing import resource_tracker
 from typing import Any, NamedTuple
@@ -74,7 +75,7 @@ def share(
         _share(tasks, _hire(workers), hear, done, idle)
         return
     for task in tasks:
-        done(task.name, _call(task, lambda message, name=task.name: hear(name, message)))
+        done(task.name, _call(task, partial(hear, task.name)))
 
 
 def one_thread() -> dict[str, str]:
@@ -97,12 +98,13 @@ def _call(task: Task, ask: Ask) -> Any:
 
 
 def _sentence(name: str, error: Exception) -> str:
-    """What went wrong; for a mistake of ours also where."""
+    """What went wrong, on one line; for a mistake of ours also where."""
+    said = " ".join(str(error).split())
     if isinstance(error, ValueError | OSError | DivergenceError | JobError):
-        return f"Job {name!r} failed: {error}"
+        return f"Job {name!r} failed: {said}"
     last = traceback.extract_tb(error.__traceback__)[-1]
     where = f"{os.path.basename(last.filename)}, line {last.lineno}"
-    return f"Job {name!r} failed: {type(error).__name__}: {error} ({where})."
+    return f"Job {name!r} failed: {type(error).__name__}: {said} ({where})."
 
 
 def _share(tasks: Iterator[Task], crew: list[_Worker], hear: Any, done: Any, idle: Any) -> None:
@@ -115,7 +117,7 @@ def _share(tasks: Iterator[Task], crew: list[_Worker], hear: Any, done: Any, idl
                 worker = next(w for w in crew if w.line is line)
                 kind, said = _hear(worker, task := busy.pop(line))
                 if kind == "ask":
-                    line.send(hear(task.name, said))
+                    worker.line.send(hear(task.name, said))
                     busy[line] = task
                     continue
                 done(task.name, said)

@@ -21,11 +21,11 @@ from hmnn.store import checkpoints
 
 signals, calls, save, swap = {signals}, [], store.save, checkpoints._swap
 
-def saving(*arguments):
+def saving(*arguments, **options):
     calls.append("save")
     if signals.get(len(calls)) == "kill instead":
         os.kill(os.getpid(), signal.SIGKILL)
-    save(*arguments)
+    save(*arguments, **options)
     if signals.get(len(calls)) == "terminate after":
         os.kill(os.getpid(), signal.SIGTERM)
 
@@ -50,7 +50,16 @@ def runs(tmp_path_factory):
 
     def run(signals, *arguments):
         """Run the command line, which sends itself a signal at its n-th save: {n: what}."""
-        command = [sys.executable, "-c", PRELUDE.replace("{signals}", repr(signals)), "run", "two-moons", *arguments]
+        command = [
+            sys.executable,
+            "-c",
+            PRELUDE.replace("{signals}", repr(signals)),
+            "run",
+            "two-moons",
+            *arguments,
+            "--workers",
+            "1",
+        ]
         return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=TIMEOUT)
 
     straight = run({}, "--profile", "smoke", "--seed", "5", "--out", "straight")
@@ -76,8 +85,8 @@ def test_killed_terminated_and_interrupted_is_the_straight_run(runs):
     stopped = folder / "stopped"
     killed = run({2: "kill instead"}, "--profile", "smoke", "--seed", "5", "--out", "stopped")
     assert (killed.returncode, done(stopped)) == (-signal.SIGKILL, 1)
-    for what, code, steps in (("terminate after", 143, 2), ("interrupt amid", 130, 3)):
-        halted = run({1: what}, "--resume", "stopped")
+    for save, what, code, steps in ((1, "terminate after", 143, 2), (2, "interrupt amid", 130, 3)):  # the result is one
+        halted = run({save: what}, "--resume", "stopped")
         assert (halted.returncode, done(stopped)) == (code, steps), halted.stderr
         assert halted.stderr.splitlines()[-1] == "hmnn: stopped; go on with: hmnn run two-moons --resume stopped"
         assert "Traceback" not in halted.stderr

@@ -1,0 +1,108 @@
+"""What the commands share: the progress bar, tables, and how a run is stopped."""
+
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+from rich.table import Table
+
+from hmnn.experiments import Monitor
+from hmnn.experiments.base import Quiet
+from hmnn.experiments.workers import JobError
+
+ASKED: list[int] = []
+"""Signals that asked the run to stop, acted on between time steps: an exception amid compiled code can get lost."""
+
+
+class StoppedError(Exception):
+    """The run was stopped: what to say, and the exit code."""
+
+
+class Bar:
+    """A monitor with a progress bar and the time left; what it keeps is kept by another."""
+
+    def __init__(self, progress: Progress, keeper: Quiet) -> None:
+        self.progress, self.keeper, self.workers = progress, keeper, keeper.workers
+        self.task, self.steps = progress.add_task("compiling", total=None), 0
+        self.checkpoint = keeper.checkpoint
+
+    def total(self, steps: int) -> None:
+        """So many steps more are to come."""
+        self.steps += steps
+        self.progress.update(self.task, total=self.steps)
+
+    def tick(self, label: str, steps: int = 1) -> None:
+        """Show the steps that are done; here a wish to stop is acted on."""
+        self.progress.update(self.task, advance=steps, description=label or None)
+        if ASKED:
+            raise KeyboardInterrupt
+
+    def restore(self, name: str, state: Any) -> tuple[Any, list[Any]]:
+        """Read what was kept, and show it as done."""
+        state, results = self.keeper.restore(name, state)
+        self.progress.update(self.task, advance=len(results))
+        return state, results
+
+
+@contextmanager
+def watched(keeper: Quiet, again: str) -> Iterator[Monitor]:
+    """A progress bar; Ctrl-C, SIGTERM and a job that fails end the run with one line that says how to go on."""
+
+    def ask(number: int, _: Any) -> None:
+        ASKED.append(number)
+        if len(ASKED) > 1:  # who asks twice is in a hurry
+            raise KeyboardInterrupt
+
+    before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        with _progress() as progress:
+            yield Bar(progress, keeper)
+    except KeyboardInterrupt:
+        code = 128 + (ASKED or [signal.SIGINT])[0]
+        raise StoppedError(f"stopped; go on with: {again}", code) from None
+    except JobError as error:
+        raise StoppedError(f"{error} When that is mended, go on with: {again}", 2) from error
+    finally:
+        ASKED.clear()
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def print_table(title: str, rows: list[dict[str, Any]]) -> None:
+    """Print rows of equal keys; numbers to the right with four digits."""
+    table = Table(title=title)
+    for column in rows[0]:
+        table.add_column(column, justify="left" if isinstance(rows[0][column], str) else "right")
+    for row in rows:
+        table.add_row(*(_cell(value) for value in row.values()))
+    Console().print(table)
+
+
+def say(line: str) -> None:
+    """Print a line as it is."""
+    Console().print(line, soft_wrap=True, highlight=False, markup=False)
+
+
+def _cell(value: Any) -> str:
+    return f"{value:.4f}" if isinstance(value, float) else "-" if value is None else str(value)
+
+
+def _progress() -> Progress:
+    return Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+        console=Console(stderr=True),
+    )

@@ -1,0 +1,55 @@
+"""hmnn reproduce."""
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from hmnn import store
+from hmnn.cli import display
+from hmnn.cli.run import Profile, Workers, command, perform
+from hmnn.experiments import EXPERIMENTS, folders
+from hmnn.experiments.folders import Run
+from hmnn.experiments.workers import cores
+from hmnn.report import records
+
+
+def reproduce(
+    profile: Profile = None,
+    out: Annotated[Path | None, typer.Option(help="Output folder; runs/reproduce-PROFILE by default.")] = None,
+    workers: Workers = None,
+) -> None:
+    """Run all experiments, one after the other; the same command goes on with what was stopped."""
+    profile = profile or "paper"
+    asked = [Run(name, profile, 0, []) for name in EXPERIMENTS]
+    for this in asked:
+        this.config(EXPERIMENTS[this.experiment])
+    folder = out or Path("runs") / f"reproduce-{profile}"
+    if folder.exists() and not folder.is_dir():
+        raise ValueError(f"--out must be a folder. Got {str(folder)!r}.")
+    folder.mkdir(parents=True, exist_ok=True)
+    with store.locked(folder.absolute()):
+        rows = [row for this in asked for row in _summary(this, folder, workers or len(cores()))]
+        what = {"profile": profile, "command": command(), "versions": records.versions(), "rows": rows}
+        records.write(folder / "summary.json", what)
+    display.print_table(f"all experiments, {profile} profile, seed 0", rows)
+    display.say(f"wrote {folder / 'summary.json'}")
+
+
+def _summary(this: Run, parent: Path, workers: int) -> list[dict[str, Any]]:
+    """The rows of one experiment: read if it is done, else run or gone on with."""
+    folder = parent / this.experiment
+    stopped = (folder / folders.RUN).exists()
+    if stopped:
+        folders.reopen(folder, EXPERIMENTS[this.experiment], this, "--out")
+    else:
+        folders.fresh(folder)
+    if stopped and (folder / folders.RECORD).exists():
+        record = json.loads((folder / folders.RECORD).read_text())
+    else:
+        again = f"hmnn reproduce --profile {this.profile} --out {parent}"
+        record, _, _ = perform(this, folder, workers, again, new=not stopped)
+        display.say(f"{this.experiment}: {record['seconds']:.0f} s, {folder}")
+    empty = {"experiment": this.experiment, "what": "no number", "ours": None, "paper": None}
+    return [empty | row for row in record["summary"] or [{}]]

@@ -1,0 +1,87 @@
+"""hmnn list and hmnn run."""
+
+import shlex
+import sys
+import time
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from hmnn import _check, store
+from hmnn.cli import display
+from hmnn.experiments import EXPERIMENTS, folders
+from hmnn.experiments.folders import Run
+from hmnn.experiments.workers import cores
+from hmnn.report import records
+
+Workers = Annotated[int | None, typer.Option(help="Processes at a time; one per core by default.", min=1)]
+Profile = Annotated[str | None, typer.Option(help="smoke, quick or paper (default).")]
+Seed = Annotated[int | None, typer.Option(help="Seed of data and training; 0 by default.", min=0)]
+
+
+def list_() -> None:
+    """List the experiments and their profiles."""
+    table = Table("experiment", "question", "profiles")
+    for name, experiment in EXPERIMENTS.items():
+        table.add_row(name, experiment.question, ", ".join(experiment.profiles))
+    Console().print(table)
+
+
+def run(
+    name: Annotated[str, typer.Argument(help="The experiment; `hmnn list` names them.")],
+    profile: Profile = None,
+    seed: Seed = None,
+    settings: Annotated[list[str] | None, typer.Option("--set", help="field=value of the Config; repeatable.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Output folder; runs/NAME-PROFILE-SEED by default.")] = None,
+    overwrite: Annotated[bool, typer.Option(help="Write into a folder that exists.")] = False,
+    resume: Annotated[Path | None, typer.Option(help="Folder of a stopped run, to go on with.")] = None,
+    workers: Workers = None,
+) -> None:
+    """Run an experiment: a table, figures and record.json."""
+    _check.choice("experiment", name, EXPERIMENTS)
+    asked = Run(name, profile, seed, settings or None)
+    if resume is not None:
+        if out is not None or overwrite:
+            raise ValueError("--resume must stand without --out and --overwrite: it goes on in its own folder.")
+        this = folders.reopen(resume, EXPERIMENTS[name], asked)
+    else:
+        this = Run(name, profile or "paper", seed or 0, settings or [])
+    this.config(EXPERIMENTS[name])  # a bad setting must leave no folder
+    folder = resume or folders.fresh(out or Path("runs") / f"{name}-{this.profile}-{this.seed}", overwrite)
+    again = f"hmnn run {name} --resume {folder}"
+    record, table, paths = perform(this, folder, workers or len(cores()), again, new=resume is None)
+    display.print_table(f"{name}, {this.profile} profile, seed {this.seed}, {record['seconds']:.0f} s", table)
+    for path in paths:
+        display.say(f"wrote {path}")
+
+
+def perform(
+    this: Run, folder: Path, workers: int, again: str, new: bool
+) -> tuple[dict[str, Any], list[dict[str, Any]], list[Path]]:
+    """Run an experiment in its folder; its record, the rows of its table and the files it wrote."""
+    experiment, began = EXPERIMENTS[this.experiment], time.perf_counter()
+    about = this.about(experiment)
+    with store.locked(folder.absolute()):
+        keeper = folders.open_(folder, about, workers, new)
+        with display.watched(keeper, again) as monitor:
+            outcome = experiment.run(this.config(experiment), this.seed or 0, monitor)
+            figures = outcome.draw(folder)
+        record = about | {
+            "command": command(),
+            "workers": workers,
+            "versions": records.versions(),
+            "metrics": outcome.metrics,
+            "chosen": outcome.chosen,
+            "summary": outcome.summary,
+            "seconds": time.perf_counter() - began,
+        }
+        records.write(folder / folders.RECORD, record)
+    return record, outcome.table, [*figures, folder / folders.RECORD]
+
+
+def command() -> str:
+    """The command line that this is."""
+    return shlex.join(["hmnn", *sys.argv[1:]])
