@@ -136,12 +136,11 @@ def acquire(path: Path, files: Files = DISK) -> int:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
             if _is(name, handle):  # else its last holder removed it meanwhile
-                os.ftruncate(handle, 0)
-                os.pwrite(handle, str(os.getpid()).encode(), 0)
+                os.pwrite(handle, f"{os.getpid():<20}".encode(), 0)  # not cut first: ext4 writes cut files out on close
                 return handle
             os.close(handle)
         except BlockingIOError:
-            holder = os.pread(handle, 20, 0).decode("ascii", "replace") or "unknown"
+            holder = os.pread(handle, 20, 0).decode("ascii", "replace").strip() or "unknown"
             os.close(handle)
             raise LockedError(f"{str(path)!r} is locked by pid {holder}, which is writing there.") from None
         except BaseException:
