@@ -149,3 +149,17 @@ def lag(losses: Real[ndarray, " rows"], change: int, window: int, tolerance: flo
     ahead = windowed(after, window)[window - 1 :]
     back = np.flatnonzero(ahead <= before + tolerance)
     return float(back[0]) if len(back) else math.inf
+
+
+def standardised_rmse(
+    errors: Float[ndarray, "rows d"], energy: Float[ndarray, " rows"], rest: Float[ndarray, " rows"] | float = 0.0
+) -> float:
+    """The paper's M, eq. (metric): the root of the summed squared errors over the summed squares of the truth.
+
+    Args:
+        errors: truth minus prediction.
+        energy: |y|^2 of each row, which in other coordinates than y's own is not that of the row.
+        rest: squared error of each row that `errors` does not hold.
+    """
+    squares = np.square(errors, dtype=np.float64).sum(axis=1) + rest
+    return float(np.sqrt(squares.sum() / energy.sum()))
