@@ -39,6 +39,7 @@ def table(
     categorical: Iterable[str] = (),
     encoding: str = "onehot",
     missing: str = "last",
+    rows: int | None = None,
     block: int = BLOCK,
 ) -> Stream:
     """A table as a stream of blocks of rows; see the head of this file for what becomes of its columns.
@@ -52,6 +53,7 @@ def table(
         categorical: columns of numbers that are names of categories.
         encoding: "onehot" or "ordinal".
         missing: "last" or "refuse".
+        rows: only so many of the first rows that have a target.
         block: rows of a time step of the stream.
     """
     _check.choice("encoding", encoding, ("onehot", "ordinal"))
@@ -76,7 +78,8 @@ def table(
         "left_out": int((~known).sum()),
     }
     features = [feature for names, _ in parts for feature in names]
-    return blocks(x, y, task, name, features=features, classes=classes, made=made, block=block)
+    first = slice(None if rows is None else _check.count("rows", rows))
+    return blocks(x[first], y[first], task, name, features=features, classes=classes, made=made, block=block)
 
 
 def blocks(

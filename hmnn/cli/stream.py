@@ -1,0 +1,124 @@
+"""hmnn stream: models side by side on a stream, predict then learn."""
+
+import math
+import time
+from collections.abc import Callable
+from importlib import import_module
+from importlib.metadata import version
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from hmnn import _check, evaluate, store
+from hmnn.cli import display
+from hmnn.cli.run import command
+from hmnn.data import Stream, generators, tables
+from hmnn.evaluate import peers
+from hmnn.experiments import Monitor, folders
+from hmnn.experiments.base import Quiet
+from hmnn.report import records
+
+DEFAULT = {"classification": "hmnn,last-label,logistic,arf", "regression": "hmnn,last-value,linear,arf"}
+OWN = {"classification": "HMNNClassifier", "regression": "HMNNRegressor"}
+
+
+def stream(
+    source: Annotated[str, typer.Argument(help="elec2, sea, hyperplane, rbf, trump, or the path of a CSV file.")],
+    models: Annotated[
+        str | None,
+        typer.Option(
+            help="With commas between: hmnn, last-label, logistic, hoeffding, arf; for numbers "
+            "hmnn, last-value, linear, hoeffding, arf."
+        ),
+    ] = None,
+    target: Annotated[str | None, typer.Option(help="The column of the file to predict.")] = None,
+    task: Annotated[str | None, typer.Option(help="classification or regression; else seen from the target.")] = None,
+    drop: Annotated[list[str] | None, typer.Option(help="A column of the file to leave out; repeatable.")] = None,
+    categorical: Annotated[
+        list[str] | None, typer.Option(help="A column of numbers that are names; repeatable.")
+    ] = None,
+    encoding: Annotated[str, typer.Option(help="Of categories: onehot or ordinal.")] = "onehot",
+    missing: Annotated[str, typer.Option(help="A missing number is the last one seen, or refuse.")] = "last",
+    rows: Annotated[int | None, typer.Option(help="Only the first rows, or so many generated ones.", min=2)] = None,
+    chunk: Annotated[int, typer.Option(help="Rows predicted before they are learned.", min=1)] = 1,
+    window: Annotated[int, typer.Option(help="Rows of the windowed means.", min=1)] = 1000,
+    level: Annotated[float, typer.Option(help="Of the intervals of regressors.")] = 0.95,
+    seed: Annotated[int, typer.Option(help="Of generated streams and of models.", min=0)] = 0,
+    out: Annotated[Path | None, typer.Option(help="Output folder; runs/stream-NAME-SEED by default.")] = None,
+    overwrite: Annotated[bool, typer.Option(help="Write into a folder that exists.")] = False,
+) -> None:
+    """Compare models on a drifting stream: each row is predicted, then learned."""
+    options = {"drop": drop or [], "categorical": categorical or [], "encoding": encoding, "missing": missing}
+    data = open_(source, target, task, rows, seed, options)
+    built = build(models or DEFAULT[data.task], data, seed)
+    _check.number("--level", level, "above 0 and below 1", lambda v: 0 < v < 1)
+    folder = folders.fresh(out or Path("runs") / f"stream-{Path(source).stem}-{seed}", overwrite)
+    began = time.perf_counter()
+    with store.locked(folder.absolute()), display.watched(Quiet(), command()) as monitor:
+        monitor.total(len(built) * data.made["rows"])
+        report = evaluate.compare(built, data, rows=chunk, window=window, level=level, tick=_ticks(monitor))
+        figures = report.draw(folder)
+        seconds = time.perf_counter() - began
+        _write(folder, report, seed, seconds)
+    if report.metrics:
+        title = f"{data.name}, {data.made['rows']} rows, seed {seed}, {seconds:.0f} s"
+        display.print_table(title, [_shown(row) for row in report.table()])
+    for path in [*figures, folder / folders.RECORD]:
+        display.say(f"wrote {path}")
+    if report.failed:
+        raise evaluate.ModelError(" ".join(report.failed.values()))
+
+
+def open_(
+    source: str, target: str | None, task: str | None, rows: int | None, seed: int, options: dict[str, Any]
+) -> Stream:
+    """The stream of that name, or that of a file."""
+    if source not in generators.STREAMS:
+        if not Path(source).is_file():
+            raise _check.fail("source", f"one of {', '.join(generators.STREAMS)}, or a CSV file", source)
+        if target is None:
+            raise ValueError("--target must name the column of the file to predict.")
+        return tables.table(source, target, task, rows=rows, **options)
+    if target is not None or task is not None:
+        raise ValueError(f"--target and --task must be left out: {source} has its own.")
+    settings = {} if source in ("elec2", "trump") else {"seed": seed}
+    return generators.STREAMS[source](rows=rows, **settings)
+
+
+def build(names: str, data: Stream, seed: int) -> dict[str, Any]:
+    """The models of that list, untrained."""
+    known = ["hmnn", *(peers.CLASSIFIERS if data.task == "classification" else peers.REGRESSORS)]
+    chosen = [name.strip() for name in names.split(",")]
+    for name in chosen:
+        _check.choice(f"--models for {data.task}", name, known)
+    classes = len(data.made["classes"])
+    return {
+        name: _own(data.task, seed) if name == "hmnn" else peers.build(name, data.task, classes, seed)
+        for name in chosen
+    }
+
+
+def _own(task: str, seed: int) -> Any:
+    return getattr(import_module("hmnn.estimators"), OWN[task])(random_state=seed)
+
+
+def _ticks(monitor: Monitor) -> Callable[[str], evaluate.Tick]:
+    def of(name: str) -> evaluate.Tick:
+        monitor.tick(name, 0)
+        return lambda rows: monitor.tick(name, rows)
+
+    return of
+
+
+def _write(folder: Path, report: evaluate.Report, seed: int, seconds: float) -> None:
+    record = {"command": command(), "seed": seed, **report.record(), "seconds": seconds}
+    try:
+        extra = {"river": version("river")}
+    except ImportError:
+        extra = {}
+    records.write(folder / folders.RECORD, record | {"versions": records.versions() | extra})
+
+
+def _shown(row: dict[str, Any]) -> dict[str, Any]:
+    return {key: None if isinstance(value, float) and math.isnan(value) else value for key, value in row.items()}
