@@ -2,9 +2,13 @@
 
 `python benchmarks/soak.py [--steps 1000000] [--seed 0] [--json]`. Figures: whether every posterior and every step was
 finite; resident memory of the second half minus that of the first (medians, MB); compilations of the step against
-buckets of batch sizes; median step time of the last tenth over that of the first, on the clock and, as neighbours on
-the same core do not count there, in processor time (step_cpu_ratio). Nothing here grows with the steps except the step
-times of the first and the last tenth, four bytes each, made before the first step.
+buckets of batch sizes; median step time of the last tenth over that of the first, on the clock (step_time_ratio) and
+in processor time (step_cpu_ratio). Neighbours slow a core down in both. So every tenth step of these two tenths is
+followed by two companions: the same step on the same batch from the first state (relative_to_fresh: what the old state
+costs; a process that ages slows both alike), and fixed work in NumPy and Python without jax (relative_to_reference:
+what all ageing costs, as far as the machine treats both alike). Both are medians of step over companion in processor
+time, last tenth over first. denormals counts numbers of the last state below the smallest normal one, which processors are slow with.
+Nothing here grows with the steps except the times of the two tenths, four bytes each, made before the first step.
 """
 
 import argparse
@@ -20,6 +24,8 @@ LARGEST = 1000
 FEATURES = 7
 SAMPLES = 512
 """How often resident memory is read in each half."""
+COMPANIONS = 10
+"""Steps from one pair of companions to the next."""
 
 
 def resident() -> float:
@@ -72,6 +78,48 @@ def warm(method, state, largest: int = LARGEST) -> set[int]:
     return buckets
 
 
+def timed(function):
+    """What a function returns, and its seconds on the clock and on the processor."""
+    began = time.perf_counter(), time.process_time()
+    found = function()
+    return found, time.perf_counter() - began[0], time.process_time() - began[1]
+
+
+def reference() -> float:
+    """Work that never changes and that jax has no part in."""
+    import numpy as np
+
+    block = np.ones((64, 64), np.float32)
+    for _ in range(8):
+        block = np.tanh(block @ block)
+    return sum(i * 0.5 for i in range(1000)) + float(block[0, 0])
+
+
+def denormals(state) -> int:
+    """How many floating-point numbers of a state are neither zero nor normal."""
+    import jax
+    import numpy as np
+
+    arrays = [np.asarray(a) for a in jax.tree.leaves(state) if a.dtype in (np.float32, np.float64)]
+    return sum(int(((a != 0) & (np.abs(a) < np.finfo(a.dtype).tiny)).sum()) for a in arrays)
+
+
+def ratios(times) -> dict:
+    """The last tenth over the first, for rows (clock, processor, fresh, reference) x tenths x steps."""
+    import numpy as np
+
+    (first, last), (cpu_first, cpu_last) = np.median(times[:2], axis=2)
+    fresh, fixed = np.nanmedian(times[1:2] / times[2:], axis=2)
+    return {
+        "step_time_ratio": round(float(last / first), 4),
+        "step_cpu_ratio": round(float(cpu_last / cpu_first), 4),
+        "relative_to_fresh": round(float(fresh[1] / fresh[0]), 4),
+        "relative_to_reference": round(float(fixed[1] / fixed[0]), 4),
+        "median_step_ms": round(1e3 * float(last), 4),
+        "median_cpu_ms": round(1e3 * float(cpu_last), 4),
+    }
+
+
 def soak(steps: int, seed: int = 0, largest: int = LARGEST) -> dict:
     """Run so many steps and return the figures."""
     import jax
@@ -80,41 +128,37 @@ def soak(steps: int, seed: int = 0, largest: int = LARGEST) -> dict:
     from hmnn.methods import variational
 
     method, stream = build(), Stream(seed, largest)
-    state = method.init(seed)
+    state = fresh = method.init(seed)
     before = variational._step._cache_size()
     buckets = warm(method, state, largest)
     tenth, every = max(1, steps // 10), max(1, steps // (2 * SAMPLES))
-    times = np.zeros((2, 2, tenth), np.float32)  # clock or processor, first or last tenth, step
+    times = np.full((4, 2, tenth), np.nan, np.float32)  # clock, processor, fresh, reference; tenth; step
     memory: tuple[list, list] = ([], [])
     finite = True
     for t in range(steps):
         data = stream.batch(t)
-        began = time.perf_counter(), time.process_time()
-        state, info = method.step(state, data)
-        seconds = time.perf_counter() - began[0], time.process_time() - began[1]
-        if t < tenth:
-            times[:, 0, t] = seconds
-        if t >= steps - tenth:
-            times[:, 1, t - steps + tenth] = seconds
+        (state, info), *seconds = timed(lambda state=state, data=data: method.step(state, data))
         finite &= bool(info.finite)
+        part, place = (0, t) if t < tenth else (1, t - steps + tenth)
+        if place >= 0:
+            times[:2, part, place] = seconds
+        if place >= 0 and place % COMPANIONS == 0:
+            times[2, part, place] = timed(lambda data=data: method.step(fresh, data))[2]
+            times[3, part, place] = timed(reference)[2]
         if t % every == 0 or t == steps - 1:
             finite &= all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(state.posterior))
             memory[2 * t >= steps].append(resident())
         if t % 50_000 == 0:
-            line = f"{t:9d} steps, {1e3 * seconds[0]:.2f} ms, {resident():.1f} MB, finite {finite}\n"
-            sys.stderr.write(line)
+            sys.stderr.write(f"{t:9d} steps, {1e3 * seconds[0]:.2f} ms, {resident():.1f} MB, finite {finite}\n")
     halves = [float(np.median(half)) for half in memory]
-    (first, last), (cpu_first, cpu_last) = np.median(times, axis=2)
     return {
         "steps": steps,
         "finite": bool(finite),
         "rss_growth_mb": round(halves[1] - halves[0], 3),
         "compilations": variational._step._cache_size() - before,
         "buckets": len(buckets),
-        "step_time_ratio": round(float(last / first), 4),
-        "step_cpu_ratio": round(float(cpu_last / cpu_first), 4),
-        "median_step_ms": round(1e3 * float(last), 4),
-        "median_cpu_ms": round(1e3 * float(cpu_last), 4),
+        **ratios(times),
+        "denormals": denormals(state),
         "rss_mb": round(halves[1], 1),
     }
 
@@ -133,7 +177,7 @@ def main() -> None:
     if arguments.json:
         print(json.dumps(figures))
     else:
-        print("\n".join(f"{name:>18}: {value}" for name, value in figures.items()))
+        print("\n".join(f"{name:>22}: {value}" for name, value in figures.items()))
 
 
 if __name__ == "__main__":

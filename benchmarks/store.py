@@ -1,6 +1,7 @@
 """What saving costs, beside writing the same bytes with numpy.save plus fsync.
 
-`python benchmarks/store.py [--json] [--folder DIR] [--repeats N]`. Both replace what the last round left, in turn.
+`python benchmarks/store.py [--json] [--folder DIR] [--repeats N]`. Both replace what the last round left, in turn,
+as a filter that saves at every step does; so both pay for giving the old blocks back to the disk.
 Times are medians. Milliseconds are those of a free core: processor time plus time blocked on the disk, without the
 time that other processes kept us waiting for the core (/proc/self/schedstat); the ratio by the clock stands beside.
 A checkpoint is verified and replaced whole; numpy.save is neither.
