@@ -7,7 +7,8 @@ in processor time (step_cpu_ratio). Neighbours slow a core down in both. So ever
 followed by two companions: the same step on the same batch from the first state (relative_to_fresh: what the old state
 costs; a process that ages slows both alike), and fixed work in NumPy and Python without jax (relative_to_reference:
 what all ageing costs, as far as the machine treats both alike). Both are medians of step over companion in processor
-time, last tenth over first. denormals counts numbers of the last state below the smallest normal one, which processors are slow with.
+time, last tenth over first. denormals counts numbers of the last state below the smallest normal one, which processors
+are slow with.
 Nothing here grows with the steps except the times of the two tenths, four bytes each, made before the first step.
 """
 
