@@ -1,7 +1,7 @@
 """Predict, then learn: one row at a time, in groups of rows, or through a model's own loop."""
 
 from collections.abc import Callable
-from time import perf_counter
+from time import perf_counter, process_time
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,6 +25,8 @@ class Classified(NamedTuple):
     y: Int[ndarray, " rows"]
     seconds: float
     """Spent in the model, predicting and learning; our own bookkeeping is not counted."""
+    cpu_seconds: float
+    """The same in processor time of all threads, which other programs on the machine do not lengthen."""
     mended: int
     """Rows whose probabilities did not sum to 1 and were divided by their sum (equal ones, if that was 0)."""
     hard: bool
@@ -39,6 +41,7 @@ class Regressed(NamedTuple):
     """NaN for models that give none."""
     y: Float[ndarray, " rows"]
     seconds: float
+    cpu_seconds: float
 
 
 def prequential(
@@ -104,17 +107,18 @@ class _Run:
         self.model, self.name, self.classes = model, name, classes
         self.door = doors.open_(model, task, classes, features)
         self.progress: Any = doors.fused(model, classes) if isinstance(model, doors.Prequential) else None
-        self.seconds, self.row = 0.0, 0
+        self.seconds, self.cpu_seconds, self.row = 0.0, 0.0, 0
         self.found: list[Any] = []
 
     def timed(self, doing: str, function: Callable[..., Any], *arguments: Any) -> Any:
-        began = perf_counter()
+        began, busy = perf_counter(), process_time()
         try:
             found = function(*arguments)
         except Exception as error:
             said = (str(error).strip() or type(error).__name__).splitlines()[0]
             raise doors.ModelError(f"{self.name} failed at row {self.row}, {doing}: {said}") from error
         self.seconds += perf_counter() - began
+        self.cpu_seconds += process_time() - busy
         return found
 
     def fused(self, x: ndarray, y: ndarray) -> None:
@@ -147,9 +151,9 @@ class _Run:
     def result(self, y: ndarray) -> Classified | Regressed:
         if self.classes:
             probabilities, mended = _mend(np.concatenate(self.found))
-            return Classified(probabilities, y, self.seconds, mended, self.door.hard())
+            return Classified(probabilities, y, self.seconds, self.cpu_seconds, mended, self.door.hard())
         mean, std = (np.concatenate(part) for part in zip(*self.found, strict=True))
-        return Regressed(mean, std, y.astype(np.float64), self.seconds)
+        return Regressed(mean, std, y.astype(np.float64), self.seconds, self.cpu_seconds)
 
 
 def _mend(probabilities: ndarray) -> tuple[ndarray, int]:

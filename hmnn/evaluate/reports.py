@@ -18,8 +18,8 @@ from hmnn.evaluate.loop import Classified, Regressed, Tick, prequential
 LEVELS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99)
 """Of the intervals whose coverage is drawn."""
 COLUMNS = {
-    "classification": ("accuracy", "log_loss", "brier", "ece", "seconds"),
-    "regression": ("mae", "rmse", "crps", "coverage", "width", "seconds"),
+    "classification": ("accuracy", "log_loss", "brier", "ece", "seconds", "cpu_seconds"),
+    "regression": ("mae", "rmse", "crps", "coverage", "width", "seconds", "cpu_seconds"),
 }
 
 
@@ -124,6 +124,7 @@ def score(
     )
     loss = 1 - rows["accuracy"] if "accuracy" in rows else rows["mae"]
     found: dict[str, Any] = {name: float(np.mean(values)) for name, values in rows.items()} | numbers
+    found |= {"seconds": done.seconds, "cpu_seconds": done.cpu_seconds}
     found |= {f"{name}_faded": _end(metrics.faded(values, settings.fading)) for name, values in rows.items()}
     if changes:
         found["lag"] = _lags(loss, changes, settings, relative="mae" in rows)
@@ -142,7 +143,7 @@ def _classified(done: Classified) -> Parts:
     p, y = done.probabilities, done.y
     rows = {"accuracy": (p.argmax(axis=1) == y).astype(np.float64)}
     rows |= {"log_loss": metrics.log_losses(p, y), "brier": metrics.brier_scores(p, y)}
-    numbers = {"ece": metrics.ece(p, y), "mended": done.mended, "seconds": done.seconds}
+    numbers = {"ece": metrics.ece(p, y), "mended": done.mended}
     if done.hard:
         rows |= {name: np.full(len(y), math.nan) for name in ("log_loss", "brier")}
         return rows, numbers | {"ece": math.nan}, lambda part: {"ece": math.nan}, {}
@@ -163,7 +164,7 @@ def _regressed(done: Regressed, level: float) -> Parts:
         widths = 2 * ndtri(0.5 + level / 2) * std[rows][some]
         return {"coverage": float(np.mean(covered[rows][some])), "width": float(np.mean(widths))}
 
-    numbers = {**part(slice(None)), "rmse": float(np.sqrt(np.mean(error**2))), "seconds": done.seconds}
+    numbers = {**part(slice(None)), "rmse": float(np.sqrt(np.mean(error**2)))}
     if not known.any():
         return rows, numbers, part, {}
     shares = [float(np.mean((np.abs(error) <= ndtri(0.5 + at / 2) * std)[known])) for at in LEVELS]

@@ -250,6 +250,7 @@ def test_seconds_are_the_models_and_not_ours():
     slow, fast = (evaluate.prequential(model(3), labels()) for model in (Slow, Counter))
     assert 0.15 <= slow.seconds < 0.15 + 10
     assert slow.seconds - fast.seconds > 0.1
+    assert slow.cpu_seconds < 0.1  # asleep, it needs no processor
 
 
 def test_regressors_with_and_without_spread():
@@ -276,7 +277,7 @@ def test_curves_are_windows_and_lag_is_that_of_a_known_change():
     y = np.zeros(200, int)
     p = np.tile([0.9, 0.1], (200, 1))
     p[100:130] = [0.2, 0.8]
-    found, curves, calibration = score(Classified(p, y, 0.0, 0, False), SETTINGS, [100])
+    found, curves, calibration = score(Classified(p, y, 0.0, 0.0, 0, False), SETTINGS, [100])
     np.testing.assert_array_equal(curves["row"], [50, 100, 150, 200])
     np.testing.assert_allclose(curves["accuracy"], [1, 1, 0.4, 1])
     np.testing.assert_allclose(curves["accuracy_faded"], metrics.faded((p[:, 0] > 0.5).astype(float), 0.99)[49::50])
