@@ -1,6 +1,7 @@
 """One suite for every method: what `hmnn.METHODS` lists can be started, stepped, asked, and cannot be harmed."""
 
 import inspect
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -12,8 +13,17 @@ from hmnn import Dataset
 
 NETWORK = hmnn.linear(2, 2)
 COMMON = {"learning_rate": 2e-3, "epochs": 60, "minibatch": None}
-SPECIAL: dict[str, dict] = {"bbp": {"jump_scale": 1.0}}
+SPECIAL: dict[str, dict] = {
+    "bbp": {"jump_scale": 1.0},
+    "dropconnect": {"keep_where": "all"},
+    "ewc": {"learning_rate": 0.05},
+    "lstm": {"hidden": (16, 8), "learning_rate": 0.02},
+}
 """What a method needs beyond `COMMON`; of `COMMON` it is given what its signature takes."""
+PLACES: dict[str, tuple] = {"lstm": (2, 2, "categorical"), "persistence": (2,), "shrinkage": (2,)}
+"""What stands before the settings, where it is not a network and a likelihood."""
+SERIES = ("persistence", "shrinkage")
+"""Methods that forecast a series and cannot learn classes: they get a series, and are held to all else."""
 KEY = 7
 
 
@@ -25,24 +35,56 @@ def stream(t: int, rows: int = 64) -> Dataset:
     return Dataset(x.astype(np.float32), y)
 
 
+def series(t: int, rows: int = 64) -> Dataset:
+    """A window on a point that goes slowly round a circle, with noise; the next value is the target."""
+    rng, angle = np.random.default_rng(5), 0.01 * np.arange(256)
+    points = 4.0 * np.stack([np.cos(angle), np.sin(angle)], axis=1) + 0.1 * rng.normal(size=(256, 2))
+    return Dataset(*(points[i : i + rows].astype(np.float32) for i in (t, t + 1)))
+
+
 GOOD = [stream(t) for t in range(4)]
-NEW = stream(99)
 
 
 @pytest.fixture(scope="module", params=list(hmnn.METHODS))
-def method(request):
-    build = hmnn.METHODS[request.param]
-    parameters = inspect.signature(build).parameters
-    anything = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
-    settings = {name: value for name, value in COMMON.items() if anything or name in parameters}
-    return build(NETWORK, "categorical", **settings | SPECIAL.get(request.param, {}))
+def name(request):
+    return request.param
 
 
 @pytest.fixture(scope="module")
-def learnt(method):
+def case(name):
+    """Classes, or a series for the methods that know nothing else."""
+    return FORECAST if name in SERIES else CLASSES
+
+
+@pytest.fixture(scope="module")
+def method(name):
+    build = hmnn.METHODS[name]
+    parameters = inspect.signature(build).parameters
+    anything = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
+    settings = {name: value for name, value in COMMON.items() if anything or name in parameters}
+    places = PLACES.get(name, (NETWORK, "categorical"))
+    return build(*places, **settings | SPECIAL.get(name, {}))
+
+
+class Case(NamedTuple):
+    """Data of one kind, good and bad."""
+
+    good: list[Dataset]
+    new: Dataset
+    flipped: Dataset
+    right: Any
+    """right(mean, y) says of each row whether the prediction is right."""
+    bad: dict[str, Dataset]
+    whole: Dataset
+    """Made of whole numbers, so that it can be written in many forms."""
+    forms: dict[str, Any]
+
+
+@pytest.fixture(scope="module")
+def learnt(method, case):
     """The states before and after each of four good batches."""
     states = [method.init(KEY)]
-    for data in GOOD:
+    for data in case.good:
         states.append(method.step(states[-1], data)[0])
     return states
 
@@ -58,8 +100,8 @@ def bits(tree) -> list:
     return [raw(leaf) for leaf in jax.tree.leaves(tree)]
 
 
-def accuracy(method, state, data: Dataset) -> float:
-    return float((np.argmax(method.predict(state, data.x).mean, axis=1) == data.y).mean())
+def accuracy(case, method, state, data: Dataset) -> float:
+    return float(case.right(np.asarray(method.predict(state, data.x).mean), data.y).mean())
 
 
 def test_the_list_of_methods_is_not_empty_and_names_functions():
@@ -67,153 +109,190 @@ def test_the_list_of_methods_is_not_empty_and_names_functions():
     assert all(callable(build) for build in hmnn.METHODS.values())
 
 
-def test_learns_two_easy_classes(method, learnt):
-    assert accuracy(method, learnt[-1], NEW) > 0.9
-    assert accuracy(method, learnt[-1], NEW._replace(y=1 - NEW.y)) < 0.1
+def test_learns_what_is_easy(method, case, learnt):
+    assert accuracy(case, method, learnt[-1], case.new) > 0.9
+    assert accuracy(case, method, learnt[-1], case.flipped) < 0.1
 
 
 @pytest.mark.parametrize("rows", [1, 8, 9, 64])
-def test_predicts_one_finite_row_per_row_of_x(method, learnt, rows):
-    x = np.resize(NEW.x, (rows, 2))
+def test_predicts_one_finite_row_per_row_of_x(method, case, learnt, rows):
+    x = np.resize(case.new.x, (rows, 2))
     for state in (learnt[0], learnt[-1]):
         mean = method.predict(state, x).mean
         assert mean.shape == (rows, 2)
         assert np.isfinite(mean).all()
 
 
-def test_prediction_does_not_depend_on_the_other_rows(method, learnt):
-    whole = method.predict(learnt[-1], NEW.x).mean
-    single = np.concatenate([method.predict(learnt[-1], NEW.x[i : i + 1]).mean for i in range(5)])
+def test_prediction_does_not_depend_on_the_other_rows(method, case, learnt):
+    whole = method.predict(learnt[-1], case.new.x).mean
+    single = np.concatenate([method.predict(learnt[-1], case.new.x[i : i + 1]).mean for i in range(5)])
     np.testing.assert_allclose(single, whole[:5], atol=1e-6)
 
 
-def test_step_and_predict_leave_their_state_as_it_was(method, learnt):
+def test_step_and_predict_leave_their_state_as_it_was(method, case, learnt):
     before = bits(learnt[1])
-    after, _ = method.step(learnt[1], GOOD[1])
+    after, _ = method.step(learnt[1], case.good[1])
     method.step(learnt[1], None)
-    method.predict(learnt[1], NEW.x)
+    method.predict(learnt[1], case.new.x)
     assert bits(learnt[1]) == before
     assert bits(after) != before
 
 
-def test_the_same_key_gives_the_same_bits(method, learnt):
+def test_the_same_key_gives_the_same_bits(method, case, learnt):
     state = method.init(jax.random.key(KEY))
-    for data in GOOD:
+    for data in case.good:
         state, _ = method.step(state, data)
     assert bits(state) == bits(learnt[-1])
-    assert bits(method.predict(state, NEW.x)) == bits(method.predict(learnt[-1], NEW.x))
+    assert bits(method.predict(state, case.new.x)) == bits(method.predict(learnt[-1], case.new.x))
 
 
-def test_a_step_without_data_moves_time_and_nothing_breaks(method, learnt):
+def test_a_step_without_data_moves_time_and_nothing_breaks(method, case, learnt):
     state = learnt[2]
     moved, _ = method.step(state, None)
     assert int(moved.t) == int(state.t) + 1
-    assert np.isfinite(method.predict(moved, NEW.x).mean).all()
-    again, _ = method.step(moved, GOOD[2])
+    assert np.isfinite(method.predict(moved, case.new.x).mean).all()
+    again, _ = method.step(moved, case.good[2])
     assert int(again.t) == int(state.t) + 2
-    assert accuracy(method, again, NEW) > 0.9
+    assert accuracy(case, method, again, case.new) > 0.9
 
 
-def test_a_step_without_data_is_legal_before_any_data(method):
+def test_a_step_without_data_is_legal_before_any_data(method, case):
     state, _ = method.step(method.init(KEY), None)
-    state, _ = method.step(state, GOOD[0])
-    assert np.isfinite(method.predict(state, NEW.x).mean).all()
+    state, _ = method.step(state, case.good[0])
+    assert np.isfinite(method.predict(state, case.new.x).mean).all()
+
+
+def spoilt(x: np.ndarray, y: np.ndarray) -> dict[str, Dataset]:
+    """What must be refused, whatever the task."""
+    at, row = np.arange(128).reshape(64, 2) == 30, (np.arange(64) == 30).reshape(64, *[1] * (y.ndim - 1))
+    return {
+        "NaN in x": Dataset(np.where(at, np.nan, x), y),
+        "infinity in x": Dataset(np.where(at, -np.inf, x), y),
+        "1e300 in x": Dataset(np.where(at, 1e300, x.astype(np.float64)), y),
+        "NaN in y": Dataset(x, np.where(row, np.nan, y)),
+        "1e300 in y": Dataset(x, np.where(row, 1e300, y.astype(np.float64))),
+        "too many columns": Dataset(np.hstack([x, x]), y),
+        "too few columns": Dataset(x[:, :1], y),
+        "x without columns": Dataset(x[:, 0], y),
+        "a column too many in y": Dataset(x, np.column_stack([y, y])),
+        "no rows": Dataset(x[:0], y[:0]),
+        "too few labels": Dataset(x, y[:-1]),
+        "too many labels": Dataset(x[:-1], y),
+        "one label": Dataset(x, y[0]),
+        "strings in x": Dataset(x.astype(str), y),
+        "strings in y": Dataset(x, y.astype(str)),
+        "objects in x": Dataset(x.astype(object), y),
+        "complex x": Dataset(x.astype(complex), y),
+        "dates in y": Dataset(x, y.astype(int).astype("datetime64[s]")),
+        "rows of different lengths": Dataset([[1.0, 2.0], [3.0]], [0, 1]),
+        "None as x": Dataset(None, y),
+    }
+
+
+def written(whole: Dataset) -> dict[str, Any]:
+    """The same whole numbers in many forms."""
+    x, y = whole
+    return {
+        "float64": Dataset(x.astype(np.float64), y),
+        "float16": Dataset(x.astype(np.float16), y),
+        "int64": Dataset(x.astype(np.int64), y),
+        "int8": Dataset(x.astype(np.int8), y.astype(np.int8)),
+        "Fortran order": Dataset(np.asfortranarray(x), y),
+        "strided": Dataset(np.repeat(x, 2, axis=0)[::2], np.repeat(y, 2, axis=0)[::2]),
+        "reversed twice": Dataset(x[::-1].copy()[::-1], y[::-1].copy()[::-1]),
+        "big-endian": Dataset(x.astype(">f4"), y.astype(">i8")),
+        "lists": Dataset(x.tolist(), y.tolist()),
+        "JAX arrays": Dataset(jnp.asarray(x), jnp.asarray(y, jnp.int32)),
+        "a bare tuple": (x, y),
+    }
 
 
 X, Y = GOOD[2].x, GOOD[2].y
-BAD = {
-    "NaN in x": Dataset(np.where(np.arange(128).reshape(64, 2) == 30, np.nan, X), Y),
-    "infinity in x": Dataset(np.where(np.arange(128).reshape(64, 2) == 30, -np.inf, X), Y),
-    "1e300 in x": Dataset(np.where(np.arange(128).reshape(64, 2) == 30, 1e300, X.astype(np.float64)), Y),
+LABELS = {
     "2**31 + 5 in y": Dataset(X, np.where(np.arange(64) == 30, 2**31 + 5, Y)),
-    "NaN in y": Dataset(X, np.where(np.arange(64) == 30, np.nan, Y)),
-    "too many columns": Dataset(np.hstack([X, X]), Y),
-    "too few columns": Dataset(X[:, :1], Y),
-    "x without columns": Dataset(X[:, 0], Y),
     "an unknown label": Dataset(X, np.where(np.arange(64) == 30, 2, Y)),
     "a negative label": Dataset(X, np.where(np.arange(64) == 30, -1, Y)),
     "half a label": Dataset(X, Y + 0.5),
-    "a column too many in y": Dataset(X, np.stack([Y, Y], axis=1)),
-    "no rows": Dataset(X[:0], Y[:0]),
-    "too few labels": Dataset(X, Y[:-1]),
-    "too many labels": Dataset(X[:-1], Y),
-    "one label": Dataset(X, Y[0]),
-    "strings in x": Dataset(X.astype(str), Y),
-    "strings in y": Dataset(X, Y.astype(str)),
-    "objects in x": Dataset(X.astype(object), Y),
-    "complex x": Dataset(X.astype(complex), Y),
-    "dates in y": Dataset(X, Y.astype("datetime64[s]")),
-    "rows of different lengths": Dataset([[1.0, 2.0], [3.0]], [0, 1]),
-    "None as x": Dataset(None, Y),
 }
+WHOLE = Dataset(np.rint(4 * X), Y)
+CLASSES = Case(
+    good=GOOD,
+    new=stream(99),
+    flipped=stream(99)._replace(y=1 - stream(99).y),
+    right=lambda mean, y: np.argmax(mean, axis=1) == y,
+    bad=spoilt(X, Y) | LABELS,
+    whole=WHOLE,
+    forms=written(WHOLE)
+    | {
+        "bool labels": Dataset(WHOLE.x, Y.astype(bool)),
+        "uint64 labels": Dataset(WHOLE.x, Y.astype(np.uint64)),
+        "uint8 labels": Dataset(WHOLE.x, Y.astype(np.uint8)),
+    },
+)
+STEPS = Dataset(np.rint(4 * series(2).x), np.rint(4 * series(2).y).astype(np.int64))
+FORECAST = Case(
+    good=[series(t) for t in range(4)],
+    new=series(5),
+    flipped=series(5)._replace(y=-series(5).y),
+    right=lambda mean, y: np.linalg.norm(mean - y, axis=1) < np.linalg.norm(mean + y, axis=1),
+    bad=spoilt(*series(2)),
+    whole=STEPS,
+    forms=written(STEPS),
+)
 
 
-@pytest.mark.parametrize("kind", BAD)
-def test_a_bad_batch_raises_and_never_changes_the_model(method, learnt, kind):
+@pytest.mark.parametrize("kind", CLASSES.bad)
+def test_a_bad_batch_raises_and_never_changes_the_model(method, case, learnt, kind):
+    if kind not in case.bad:
+        pytest.skip("this method has no labels")
     before = bits(learnt[2])
     with pytest.raises(ValueError, match=r"^[xy] .*must .*at t = 3\b.*Got "):
-        method.step(learnt[2], BAD[kind])
+        method.step(learnt[2], case.bad[kind])
     assert bits(learnt[2]) == before
-    going_on, _ = method.step(learnt[2], GOOD[2])
+    going_on, _ = method.step(learnt[2], case.good[2])
     assert bits(going_on) == bits(learnt[3])
 
 
 @pytest.mark.parametrize("data", [[X, Y], (X,), (X, Y, Y), X, "data", 3], ids=lambda d: type(d).__name__)
-def test_what_is_no_dataset_is_refused(method, learnt, data):
+def test_what_is_no_dataset_is_refused(method, case, learnt, data):
     with pytest.raises(ValueError, match=r"^data must be a Dataset\(x, y\) or None\. Got "):
         method.step(learnt[2], data)
 
 
 @pytest.mark.parametrize("x", [np.full((3, 2), np.nan), np.zeros((3, 3)), np.zeros(2), np.full((3, 2), 1e300), "x"])
-def test_bad_inputs_to_predict_are_refused(method, learnt, x):
+def test_bad_inputs_to_predict_are_refused(method, case, learnt, x):
     with pytest.raises(ValueError, match=r"^x must be|^x must fit"):
         method.predict(learnt[2], x)
 
 
-WHOLE = Dataset(np.rint(4 * X), Y)
-FORMS = {
-    "float64": Dataset(WHOLE.x.astype(np.float64), Y),
-    "float16": Dataset(WHOLE.x.astype(np.float16), Y),
-    "int64": Dataset(WHOLE.x.astype(np.int64), Y),
-    "int8": Dataset(WHOLE.x.astype(np.int8), Y.astype(np.uint8)),
-    "bool labels": Dataset(WHOLE.x, Y.astype(bool)),
-    "uint64 labels": Dataset(WHOLE.x, Y.astype(np.uint64)),
-    "Fortran order": Dataset(np.asfortranarray(WHOLE.x), Y),
-    "strided": Dataset(np.repeat(WHOLE.x, 2, axis=0)[::2], np.repeat(Y, 2)[::2]),
-    "reversed twice": Dataset(WHOLE.x[::-1].copy()[::-1], Y[::-1].copy()[::-1]),
-    "big-endian": Dataset(WHOLE.x.astype(">f4"), Y.astype(">i8")),
-    "lists": Dataset(WHOLE.x.tolist(), Y.tolist()),
-    "JAX arrays": Dataset(jnp.asarray(WHOLE.x), jnp.asarray(Y, jnp.int32)),
-    "a bare tuple": (WHOLE.x, Y),
-}
-
-
-@pytest.mark.parametrize("form", FORMS)
-def test_the_form_of_the_arrays_changes_no_bit(method, learnt, form):
-    expected, _ = method.step(learnt[1], WHOLE)
-    got, _ = method.step(learnt[1], FORMS[form])
+@pytest.mark.parametrize("form", CLASSES.forms)
+def test_the_form_of_the_arrays_changes_no_bit(method, case, learnt, form):
+    if form not in case.forms:
+        pytest.skip("this method has no labels")
+    expected, _ = method.step(learnt[1], case.whole)
+    got, _ = method.step(learnt[1], case.forms[form])
     assert bits(got) == bits(expected)
-    assert bits(method.predict(got, FORMS[form][0])) == bits(method.predict(expected, WHOLE.x))
+    assert bits(method.predict(got, case.forms[form][0])) == bits(method.predict(expected, case.whole.x))
 
 
-def test_read_only_arrays_are_welcome_and_stay_as_they_were(method, learnt):
-    x, y = WHOLE.x.copy(), Y.copy()
+def test_read_only_arrays_are_welcome_and_stay_as_they_were(method, case, learnt):
+    x, y = case.whole.x.copy(), case.whole.y.copy()
     x.flags.writeable = y.flags.writeable = False
-    expected, _ = method.step(learnt[1], WHOLE)
+    expected, _ = method.step(learnt[1], case.whole)
     got, _ = method.step(learnt[1], Dataset(x, y))
     assert bits(got) == bits(expected)
-    np.testing.assert_array_equal(x, WHOLE.x)
-    np.testing.assert_array_equal(y, Y)
+    np.testing.assert_array_equal(x, case.whole.x)
+    np.testing.assert_array_equal(y, case.whole.y)
 
 
-def test_nothing_is_shared_with_the_callers_arrays(method, learnt):
-    x, y = WHOLE.x.copy(), Y.astype(np.int32)
-    expected, _ = method.step(learnt[1], WHOLE)
-    expected_mean = bits(method.predict(expected, WHOLE.x).mean)
+def test_nothing_is_shared_with_the_callers_arrays(method, case, learnt):
+    x, y = case.whole.x.copy(), case.whole.y.astype(np.int32)
+    expected, _ = method.step(learnt[1], case.whole)
+    expected_mean = bits(method.predict(expected, case.whole.x).mean)
     got, _ = method.step(learnt[1], Dataset(x, y))
     x[:], y[:] = np.nan, 77
     assert bits(got) == bits(expected)
-    inputs = WHOLE.x.copy()
+    inputs = case.whole.x.copy()
     mean = method.predict(got, inputs).mean
     inputs[:] = np.nan
     assert bits(mean) == expected_mean
