@@ -33,6 +33,7 @@ def against_weights(width: int) -> dict:
     from hmnn import _tree
     from hmnn.core import families, filtering, kernels, likelihoods, projection
     from hmnn.core.objective import Batch
+    from hmnn.methods import variational
 
     net = hmnn.mlp(784, (width, width), 10)
     weights = net.init(jax.random.key(0))
@@ -44,9 +45,10 @@ def against_weights(width: int) -> dict:
     for mode, blocks in (("full", 1), ("block", 8)):
         plan = filtering.Plan(net.init, projection.Descent(net.apply, minibatch=BATCH, kl_blocks=blocks))
         state = filtering.init(jax.random.key(0), plan, model)
-        run = jax.jit(lambda state, data, start, plan=plan: filtering.step(plan, model, state, data, start))
-        start = sum(leaf.nbytes for leaf in jax.tree.leaves(state.posterior))  # the same memory as the state's
-        ours = reserved(run.lower(state, data, state.posterior).compile()) - start
+        shared = sum(leaf.nbytes for leaf in jax.tree.leaves(state.posterior))  # an argument twice, the same memory
+        learn = variational._step.lower(plan, model, state, data, state.posterior).compile()
+        look = variational._look.lower(plan, model, state, state, data, state.rejected).compile()
+        ours = max(reserved(learn) - shared, reserved(look))
         row[f"{mode}_mb"] = ours / 2**20
         row[f"{mode}_arrays_over_plain"] = (ours - reserved(plain)) / 4 / count
     return row

@@ -31,6 +31,7 @@ def runners(network: str, batch: int, keep: float, modes: tuple[str, ...], optim
     from hmnn import _tree, linear, mlp
     from hmnn.core import families, filtering, kernels, likelihoods, noise, projection
     from hmnn.core.objective import Batch
+    from hmnn.methods import compilation
     from hmnn.methods.variational import OPTIMISERS
 
     first, *hidden, last = harness.sizes(network)
@@ -69,7 +70,8 @@ def runners(network: str, batch: int, keep: float, modes: tuple[str, ...], optim
         run = jax.jit(
             lambda prior, start, data: projection.project(
                 jax.random.key(1), descent, model.pace, likelihood, model.family, prior, start, data
-            )
+            ),
+            compiler_options=compilation.OFTEN,
         )
         return lambda: jax.block_until_ready(run(prior, start, data))
 
@@ -83,9 +85,10 @@ def _plain(apply, likelihood, optimiser, batch: int, cache: dict = {}):  # noqa:
     import optax
 
     from hmnn.core import objective, projection
+    from hmnn.methods import compilation
 
     def run(weights, data):
-        order = projection._shuffled(jax.random.key(0), data.x.shape[0], batch, data.rows)
+        order = projection.shuffled(jax.random.bits(jax.random.key(0), data.x.shape[:1], "uint32"), batch, data.rows)
         descent = optimiser(1e-6)
 
         def update(i, carry):
@@ -98,7 +101,7 @@ def _plain(apply, likelihood, optimiser, batch: int, cache: dict = {}):  # noqa:
         return jax.lax.fori_loop(0, data.x.shape[0] // batch, update, (weights, descent.init(weights)))
 
     if (apply, batch) not in cache:
-        cache[apply, batch] = jax.jit(run)
+        cache[apply, batch] = jax.jit(run, compiler_options=compilation.OFTEN)
     return cache[apply, batch]
 
 

@@ -38,8 +38,8 @@ def split(flat: Float[Array, " size"], weights: Weights) -> Weights:
 
 
 def all_finite(tree: PyTree) -> Bool[Array, ""]:
-    """Whether every floating-point number of the tree is finite, and their sum too (one fast pass)."""
-    sums = [jnp.isfinite(jnp.sum(a)) for a in jax.tree.leaves(tree) if jnp.issubdtype(a.dtype, jnp.floating)]
+    """Whether every real or complex number of the tree is finite, and their sum too (one fast pass)."""
+    sums = [jnp.isfinite(jnp.sum(a)) for a in jax.tree.leaves(tree) if jnp.issubdtype(a.dtype, jnp.inexact)]
     return jnp.stack(sums).all() if sums else jnp.array(True)
 
 

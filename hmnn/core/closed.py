@@ -88,43 +88,68 @@ def _leaf(
     weight: Scalar,
     turn: Turn,
 ) -> Posterior:
-    """The gradient of one leaf; in blocks, the leaf is seen as (blocks, rows, ...) and one block pays for all."""
+    """The gradient of one leaf; in blocks of rows, one block pays for all."""
     blocks = divisor(w.shape[0], turn.blocks) if w.ndim else 1
-    now = turn.update % blocks
-    shape = (blocks, w.shape[0] // blocks, *w.shape[1:]) if w.ndim else (1,)
+    share = jnp.asarray(weight * blocks, w.dtype)
+    keep = None if eta is None else jnp.asarray(member.keep, w.dtype)
+    here, m = Here(theta.location, s, eta), theta.location
+    if blocks == 1:
+        pull, own = _divergence_slopes(here, w, keep, law)
+    else:
+        first = turn.update % blocks * (w.shape[0] // blocks)
+        pull, own = _block_slopes(here, w, keep, law, first, blocks, share)
+        row = jax.lax.broadcasted_iota(first.dtype, (w.shape[0], *(1,) * (w.ndim - 1)), 0)
+        share = jnp.where((row >= first) & (row < first + w.shape[0] // blocks), share, 0.0)
+    total = gw + share * pull
+    kept = total if eta is None else jnp.where(eta, total, 0.0)
+    moved = w - m if eta is None else jnp.where(eta, w - m, w)
+    rise = moved * total - share * (m * own + 1.0)  # s d/ds
+    return Posterior(kept + share * own, rise * arithmetic.logistic(theta.rho, over=s))
+
+
+class Here(NamedTuple):
+    """What an update computes again rather than keeps: m, s and eta of one leaf."""
+
+    m: Array
+    s: Array
+    eta: Bool[Array, "..."] | None
+
+
+def _block_slopes(
+    here: Here, w: Array, keep: Array | None, law: Prior, first: Array, blocks: int, share: Array
+) -> tuple[Array, Array]:
+    """The slopes of one block of rows, laid over all blocks.
+
+    The branch is there for XLA, which would otherwise compute the slopes of the block again for every other block.
+    """
+    rows = w.shape[0] // blocks
 
     def cut(a: Array) -> Array:
-        return a.reshape(shape) if a.ndim else a
+        return jax.lax.dynamic_slice_in_dim(a, first, rows) if a.ndim else a
 
-    def block(a: Array) -> Array:
-        return jax.lax.dynamic_slice_in_dim(cut(a), now, 1) if blocks > 1 and a.ndim else cut(a)
+    def slopes(here: Here) -> tuple[Array, Array]:
+        return _divergence_slopes(here, *jax.tree.map(cut, (w, keep, law)))
 
-    m, rho, here = theta.location, theta.rho, None if eta is None else block(eta)
-    keep = None if eta is None else block(jnp.asarray(member.keep, w.dtype))
-    pull, own = _divergence_slopes(block(w), block(m), block(s), keep, jax.tree.map(block, law), here)
-    share = jnp.asarray(weight * blocks, w.dtype)
-    if blocks > 1:
-        share = jnp.where(jnp.arange(blocks, dtype=now.dtype).reshape(blocks, *(1,) * w.ndim) == now, share, 0.0)
-    total = cut(gw) + share * pull
-    kept = total if eta is None else jnp.where(cut(eta), total, 0.0)
-    moved = cut(w - m) if eta is None else jnp.where(cut(eta), cut(w - m), cut(w))
-    rise = moved * total - share * (cut(m) * own + 1.0)  # s d/ds
-    d_rho = rise * arithmetic.logistic(cut(rho), over=cut(s))
-    return Posterior((kept + share * own).reshape(w.shape), d_rho.reshape(w.shape))
+    def none(here: Here) -> tuple[Array, Array]:
+        return jnp.zeros_like(here.m), jnp.zeros_like(here.m)
+
+    found = jax.lax.cond(share > 0.0, slopes, none, jax.tree.map(cut, here))
+    pull, own = (jnp.tile(slope, (blocks, *(1,) * (w.ndim - 1))) for slope in found)
+    return pull, own
 
 
-def _divergence_slopes(
-    w: Array, m: Array, s: Array, keep: Array | None, law: Prior, eta: Bool[Array, "..."] | None
-) -> tuple[Array, Array]:
+def _divergence_slopes(here: Here, w: Array, keep: Array | None, law: Prior) -> tuple[Array, Array]:
     """-d log P pi / dw, and the total derivative of log q in m at fixed noise (0 where no mean is dropped)."""
+    m, s, eta = here
     pull = _pull(law, w)
     if keep is None or eta is None:
         return pull, jnp.zeros_like(w)
-    square = s * s
+    precision = 1.0 / (s * s)
     # r, the responsibility of the kept mean, is logistic(odds); 1 - r where the mean was kept, r where it was not.
-    odds = LOG2E * (jnp.log(keep) - jnp.log1p(-keep) + m * (w - 0.5 * m) / square)
-    signed = jnp.minimum(jnp.where(eta, odds, -odds), 126.0)
-    return pull, jnp.where(eta, -w, w - m) / (square + square * arithmetic.exp2(signed, ROUGH))
+    odds = LOG2E * (jnp.log(keep) - jnp.log1p(-keep) + m * (w - 0.5 * m) * precision)
+    signed = jnp.minimum(jnp.where(eta, odds, -odds), 100.0)
+    # Times a reciprocal, not divided by: XLA would write a quotient that has two readers to memory.
+    return pull, jnp.where(eta, -w, w - m) * (precision * (1.0 / (1.0 + arithmetic.exp2(signed, ROUGH))))
 
 
 def _pull(law: Prior, w: Float[Array, "..."]) -> Float[Array, "..."]:
@@ -140,7 +165,8 @@ def _pull(law: Prior, w: Float[Array, "..."]) -> Float[Array, "..."]:
         gap * reduce(jnp.add, [a * h for a, h in zip(row, law.halves, strict=True)])
         for gap, row in zip(gaps, mass, strict=True)
     ]
-    return (2.0 * LN2) * reduce(jnp.add, force) / reduce(jnp.add, [a for row in mass for a in row])
+    total = reduce(jnp.add, [a for row in mass for a in row])
+    return (2.0 * LN2) * reduce(jnp.add, force) * (1.0 / total)
 
 
 def _plus(a: Array | None, b: Array) -> Array:

@@ -95,17 +95,19 @@ def prior(model: Model, posterior: Posterior, previous: Weights | None = None) -
     return jax.tree.map(lambda _, law, mu: model.kernel(law, mu), posterior.location, moved, centre)
 
 
-def step(plan: Plan, model: Model, state: State, batch: Batch, start: Posterior | None = None) -> tuple[State, Info]:
-    """pi_t = V C_t P pi_{t-1}.
+def step(plan: Plan, model: Model, state: State, batch: Batch) -> tuple[State, Info]:
+    """pi_t = V C_t P pi_{t-1}, and what a person wants to see of it."""
+    theta = jax.lax.cond(state.seen == 0, lambda: first_guess(state.key, plan, model), lambda: state.posterior)
+    after, undone = update(plan, model, state, batch, theta)
+    return after, look(plan, model, state, after, batch, undone)
 
-    `start` is theta_t before the descent. Without it, it is found here: `first_guess` if no data were seen, else
-    theta_{t-1}; who knows which it is saves its compilation.
+
+def update(plan: Plan, model: Model, state: State, batch: Batch, theta: Posterior) -> tuple[State, Int[Array, ""]]:
+    """pi_t = V C_t P pi_{t-1} by a descent that starts at `theta`; also, how many epochs were undone.
+
+    `theta` is theta_{t-1}, or `first_guess` as long as no data were seen.
     """
     key = jax.random.fold_in(state.key, state.t)
-    before = prior(model, state.posterior)
-    theta = start
-    if theta is None:
-        theta = jax.lax.cond(state.seen == 0, lambda: first_guess(state.key, plan, model), lambda: state.posterior)
     optimiser = plan.descent.optimiser(model.pace.learning_rate).init(theta) if plan.restart else state.optimiser
     path, undone = projection.project(
         jax.random.fold_in(key, 0),
@@ -113,12 +115,11 @@ def step(plan: Plan, model: Model, state: State, batch: Batch, start: Posterior 
         model.pace,
         model.likelihood,
         model.family,
-        before,
+        prior(model, state.posterior),
         Path(theta, optimiser, state.rejected),
         batch,
     )
-    after = State(path.posterior, path.optimiser, state.key, state.t + 1, state.seen + 1, path.rejected)
-    return after, _info(jax.random.fold_in(key, 1), plan, model, before, after, batch, undone)
+    return State(path.posterior, path.optimiser, state.key, state.t + 1, state.seen + 1, path.rejected), undone
 
 
 def advance(model: Model, state: State) -> State:
@@ -153,9 +154,10 @@ def first_guess(key: Key, plan: Plan, model: Model) -> Posterior:
     return Posterior(location, jax.tree.map(lambda u: low + (high - low) * u, draws))
 
 
-def _info(key: Key, plan: Plan, model: Model, before: PyTree, after: State, batch: Batch, undone: Array) -> Info:
-    """Evaluate the free energy and its terms at the new posterior, on all the data of the step."""
-    theta, descent = after.posterior, plan.descent
+def look(plan: Plan, model: Model, state: State, after: State, batch: Batch, undone: Array) -> Info:
+    """The free energy and its terms at the new posterior, on all the data of the step."""
+    theta, descent, before = after.posterior, plan.descent, prior(model, state.posterior)
+    key = jax.random.fold_in(jax.random.fold_in(state.key, state.t), 1)
     seeds = noise.words(key, theta.location, descent.samples)
 
     def one(i: Array) -> tuple[Array, Array, PyTree]:

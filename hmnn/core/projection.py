@@ -5,6 +5,7 @@ minibatches are traced, so a stream compiles once. An epoch that ends with a num
 finite is undone and counted; after `patience` such epochs in a row the projection gives up.
 """
 
+import math
 from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
@@ -12,7 +13,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import optax
-from jaxtyping import Array, Int, PyTree
+from jaxtyping import Array, Int, PyTree, UInt32
 
 from hmnn import _tree
 from hmnn._types import Key, Scalar, Weights
@@ -84,17 +85,16 @@ def project(
     gradient_of = _gradient(descent, likelihood, family, prior, start.posterior.location, blocks(descent, size))
 
     def update(i: Array, path: Path, seeds: Array, offset: Array, order: Array | None) -> Path:
+        theta = _unpacked(path.posterior)
         part = batch if order is None else minibatch(batch, order, i, rows)
         weight = pace.temperature * KL_WEIGHTS[descent.kl_weights](i.astype(dtype), total.astype(dtype))
-        gradient = gradient_of(path.posterior, seeds[i], part, weight, i + offset)
-        updates, state = optimiser.update(gradient, path.optimiser, path.posterior)
-        return Path(_moved(path.posterior, updates), state, path.rejected)
+        gradient = gradient_of(theta, seeds[i], part, weight, i + offset)
+        updates, state = optimiser.update(gradient, path.optimiser, theta)
+        return Path(_packed(_moved(theta, updates)), state, path.rejected)
 
     def epoch(carry: tuple[Array, Path, Array]) -> tuple[Array, Path, Array]:
         i, path, undone = carry
-        shuffle_key, noise_key = jax.random.split(jax.random.fold_in(key, i))
-        order = None if rows == size else _shuffled(shuffle_key, size, rows, batch.rows)
-        seeds = noises.words(noise_key, path.posterior.location, -(-size // rows), descent.samples)
+        order, seeds = _chances(jax.random.fold_in(key, i), descent, path.posterior, size, rows, batch.rows)
         offset = (seeds[0, 0, 0, 0] >> jnp.uint32(12)).astype(jnp.int32)  # the first block's turn is random
         after = jax.lax.fori_loop(0, total, lambda j, p: update(j, p, seeds, offset, order), path)
         good = _tree.all_finite((after.posterior, after.optimiser))
@@ -107,9 +107,9 @@ def project(
         i, path, _ = carry
         return (i < pace.epochs) & (path.rejected < descent.patience)
 
-    zero = jnp.zeros((), jnp.int32)
-    _, path, undone = jax.lax.while_loop(going_on, epoch, (zero, start, zero))
-    return path, undone
+    zero, packed = jnp.zeros((), jnp.int32), start._replace(posterior=_packed(start.posterior))
+    _, path, undone = jax.lax.while_loop(going_on, epoch, (zero, packed, zero))
+    return path._replace(posterior=_unpacked(path.posterior)), undone
 
 
 def blocks(descent: Descent, size: int) -> int:
@@ -147,10 +147,25 @@ def _gradient(
     return mean
 
 
-def _shuffled(key: Key, size: int, minibatch: int, rows: Scalar) -> Int[Array, " padded"]:
+def _chances(
+    key: Key, descent: Descent, weights: PyTree, size: int, minibatch: int, rows: Scalar
+) -> tuple[Int[Array, " padded"] | None, UInt32[Array, "minibatches samples leaves 2"]]:
+    """All that is random in an epoch, drawn at once: the order of the rows, and two words per leaf and draw.
+
+    They stand side by side, so that neither depends on how far a batch is padded.
+    """
+    shape = (-(-size // minibatch), descent.samples, _tree.structure(weights).num_leaves, 2)
+    if minibatch == size:
+        return None, jax.random.bits(key, shape, jnp.uint32)
+    words = math.prod(shape)
+    bits = jax.random.bits(key, (max(size, words), 2), jnp.uint32)
+    return shuffled(bits[:size, 0], minibatch, rows), bits[:words, 1].reshape(shape)
+
+
+def shuffled(draws: UInt32[Array, " size"], minibatch: int, rows: Scalar) -> Int[Array, " padded"]:
     """The rows in random order, padding last, filled up to whole minibatches."""
-    draws = jax.random.uniform(key, (size,))
-    order = jnp.argsort(jnp.where(jnp.arange(size) < rows, draws, 2.0))
+    size = draws.shape[0]
+    order = jnp.argsort(jnp.where(jnp.arange(size) < rows, draws >> jnp.uint32(1), jnp.uint32(2**32 - 1)))
     return jnp.pad(order, (0, -size % minibatch))
 
 
@@ -159,6 +174,15 @@ def minibatch(batch: Batch, order: Array, i: Array, rows: int) -> Batch:
     taken = jax.lax.dynamic_slice(order, (i * rows,), (rows,))
     real = jnp.clip(batch.rows - i * rows, 0, rows)
     return Batch(batch.x[taken], batch.y[taken], real)
+
+
+def _packed(posterior: Posterior) -> PyTree:
+    """m + i s-tilde: a loop of XLA:CPU fills one array, so that as one array both are updated in one pass."""
+    return jax.tree.map(jax.lax.complex, posterior.location, posterior.rho)
+
+
+def _unpacked(packed: PyTree) -> Posterior:
+    return Posterior(jax.tree.map(jnp.real, packed), jax.tree.map(jnp.imag, packed))
 
 
 def _moved(posterior: Posterior, updates: Posterior) -> Posterior:

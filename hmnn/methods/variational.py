@@ -19,7 +19,7 @@ from hmnn.core.likelihoods import Likelihood
 from hmnn.core.objective import Batch
 from hmnn.core.prediction import Prediction
 from hmnn.core.projection import KL_WEIGHTS, Descent, Pace
-from hmnn.methods import base
+from hmnn.methods import base, compilation
 from hmnn.methods.base import Method
 from hmnn.networks import Network
 
@@ -134,17 +134,22 @@ def kurle(network: Any, likelihood: Any, *, memory: Number = 0.9, scale: Number 
     return build(network, likelihood, kernels.ornstein_uhlenbeck(memory, scale), **settings)
 
 
-@partial(jax.jit, static_argnums=0)
+@partial(jax.jit, static_argnums=0, compiler_options=compilation.ONCE)
 def _init(plan: Plan, model: Model, key: Key) -> State:
     return filtering.init(key, plan, model)
 
 
-@partial(jax.jit, static_argnums=0)
-def _step(plan: Plan, model: Model, state: State, batch: Batch, start: Posterior) -> tuple[State, Info]:
-    return filtering.step(plan, model, state, batch, start)
+@partial(jax.jit, static_argnums=0, compiler_options=compilation.OFTEN)
+def _step(plan: Plan, model: Model, state: State, batch: Batch, start: Posterior) -> tuple[State, Any]:
+    return filtering.update(plan, model, state, batch, start)
 
 
-@partial(jax.jit, static_argnums=0)
+@partial(jax.jit, static_argnums=0, compiler_options=compilation.OFTEN)
+def _look(plan: Plan, model: Model, state: State, after: State, batch: Batch, undone: Any) -> Info:
+    return filtering.look(plan, model, state, after, batch, undone)
+
+
+@partial(jax.jit, static_argnums=0, compiler_options=compilation.ONCE)
 def _first_guess(plan: Plan, model: Model, key: Key) -> Posterior:
     return filtering.first_guess(key, plan, model)
 
@@ -178,7 +183,8 @@ def _method(plan: Plan, model: Model) -> Method:
         batch = base.batch(data, t)
         base.check_labels(model.likelihood, width(batch.x, f" at t = {t}"), batch.y[: batch.rows], t)
         start = state.posterior if int(state.seen) else _first_guess(plan, model, state.key)
-        after, info = _step(plan, model, state, batch, start)
+        after, undone = _step(plan, model, state, batch, start)
+        info = _look(plan, model, state, after, batch, undone)
         if bool(info.diverged):
             raise _check.DivergenceError(
                 f"The free energy had no finite gradient in {plan.descent.patience} epochs in a row at t = {t}; "

@@ -226,12 +226,11 @@ def turns(blocks, updates, loss=waves):
     weights = jax.tree.map(jnp.zeros, LEAVES, is_leaf=lambda s: isinstance(s, tuple))
     old, theta = law_of(weights, 1), law_of(weights, 2)
     model = Model(kernels.jump(), families.assign(weights, 0.6, "all"), likelihoods.gaussian())
-    words = noise.words(jax.random.key(4), weights)
+    epsilon = noise.hashed(noise.words(jax.random.key(4), weights), 0, weights, model.family)
 
     @jax.jit
     def run(old, theta, updates):
         prior = closed.ready(filtering.prior(model, old), weights)
-        epsilon = noise.hashed(words, 0, weights, model.family)
 
         def one(update):
             return closed.gradient(loss, theta, model.family, prior, epsilon, 0.1, closed.Turn(update, blocks))

@@ -173,12 +173,16 @@ def test_gradients_of_an_epoch_sum_to_the_full_gradient(float64, rule):
     assert not close(added, gradient(batch, 3.0), 1e-3)
 
 
+def shuffled(seed):
+    return projection.shuffled(jax.random.bits(jax.random.key(seed), (10,), jnp.uint32), 4, 7)
+
+
 def test_the_shuffle_is_a_permutation_with_the_padding_last():
-    order = np.asarray(projection._shuffled(jax.random.key(0), 10, 4, 7))
+    order = np.asarray(shuffled(0))
     assert sorted(order[:7]) == list(range(7))
     assert sorted(order[:10]) == list(range(10))
     assert len(order) == 12
-    other = np.asarray(projection._shuffled(jax.random.key(1), 10, 4, 7))
+    other = np.asarray(shuffled(1))
     assert (order[:7] != other[:7]).any()
 
 
