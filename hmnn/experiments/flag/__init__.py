@@ -1,0 +1,105 @@
+"""The waving flag: can a filter forecast the next frame of a video while it watches it?
+
+`hmnn run flag`; docs/experiments/flag.md says how many minutes it takes. At every frame each method learns from the
+last 36 pairs of frames and forecasts the next one. Settings are chosen on frames 100 to 148, and the paper's M is taken
+on frames 150, 152, ..., 298. Rows marked "diagonal" are ours: a network with one weight per component, times the last
+frame.
+"""
+
+from itertools import product
+from typing import Any
+
+import numpy as np
+
+from hmnn import DivergenceError
+from hmnn.data.flag import clip, waving_flag
+from hmnn.experiments import jobs
+from hmnn.experiments.base import Experiment, Monitor, Outcome, Report, Search
+from hmnn.experiments.flag import scores
+from hmnn.experiments.flag.config import PROFILES, Config
+from hmnn.experiments.flag.entries import BAYES, FIXED, LABELS, build, grid
+from hmnn.experiments.jobs import Job
+from hmnn.methods import Method
+
+EVERY = 25
+"""Windows between two checkpoints: the LSTM's state is large."""
+
+
+def run(config: Config, seed: int, monitor: Monitor) -> Outcome:
+    """Choose settings on the validation frames, then run every method on both protocols."""
+    grids = {kind: grid(config, kind) for kind in LABELS if kind not in FIXED}
+    trials = [
+        _job(config, f"validate-{kind}-{i}", "paper", kind, setting, seed, config.test_from - 2)
+        for kind, tried in grids.items()
+        for i, setting in enumerate(tried)
+        if len(tried) > 1
+    ]
+    found = jobs.run(trials, monitor, monitor.workers)
+    marks = {name: scores.first_pass(config, clip(), result) for name, result in found.items()}
+    chosen = {kind: _best(tried, kind, marks) for kind, tried in grids.items()}
+    runs = [
+        _job(config, f"{protocol}-{kind}-{s}", protocol, kind, chosen.get(kind, {}), seed + s, config.last)
+        for protocol, kind in product(config.protocols, LABELS)
+        for s in range(1 if kind in FIXED else config.seeds)
+    ]
+    results = jobs.run(runs, monitor, monitor.workers)
+    return scores.outcome(config, results, chosen, marks)
+
+
+def _best(tried: list[dict[str, Any]], kind: str, marks: dict[str, float]) -> dict[str, Any]:
+    """The setting with the least score; one that diverged has none, and comes last."""
+    found = [marks.get(f"validate-{kind}-{i}", 0.0) for i in range(len(tried))]
+    return tried[int(np.argmin(np.nan_to_num(found, nan=np.inf)))]
+
+
+def _job(config: Config, name: str, protocol: str, kind: str, setting: dict[str, Any], seed: int, last: int) -> Job:
+    return Job(name, _watch, (config, protocol, kind, setting, seed, last), last - config.window)
+
+
+def _watch(argument: Any, monitor: Monitor, name: str) -> dict[str, np.ndarray]:
+    """Watch the video to the frame before `last`: forecasts of frames window + 1 .. last, and how far to trust them."""
+    config, protocol, kind, setting, seed, last = argument
+    stream = waving_flag(config.window, config.last + 1, protocol)
+    method = build(config, kind, setting, stream[0].x.shape[1])
+    state, kept = monitor.restore(name, method.init(seed))
+    for i in range(len(kept), last - config.window):
+        try:
+            state, _ = method.step(state, stream[i])
+        except DivergenceError:  # this setting is out; the others go on
+            return {"mean": np.full((last - config.window, stream[i].y.shape[1]), np.nan)}
+        kept.append(_forecast(config, kind, method, state, stream[i].y[-1:]))
+        if (i + 1) % EVERY == 0:
+            monitor.checkpoint(name, state, kept)
+        monitor.tick(f"{name}, frame {i + config.window + 1}")
+    return {key: np.stack([step[key] for step in kept]) for key in kept[0]}
+
+
+def _forecast(config: Config, kind: str, method: Method, state: Any, frame: np.ndarray) -> dict[str, np.ndarray]:
+    found = method.predict(state, frame, samples=config.draws if kind in BAYES else 0)
+    if found.epistemic is None or found.aleatoric is None:
+        return {"mean": np.asarray(found.mean)[0]}
+    return {"mean": np.asarray(found.mean)[0], "sd": np.sqrt(np.asarray(found.epistemic + found.aleatoric))[0]}
+
+
+def score(config: Config, seed: int, report: Report) -> float:
+    """M of the HMNN with the paper's network on the validation frames, for `hmnn sweep`."""
+    setting = {"memory": config.memory, "keep": config.keep, "jump_prob": config.jump_prob}
+    method = build(config, "hmnn_paper", setting, clip().codes.shape[1])
+    state, stream, means = method.init(seed), waving_flag(config.window, config.test_from), list[np.ndarray]()
+    for i in range(config.test_from - 2 - config.window):
+        state, _ = method.step(state, stream[i])
+        means.append(np.asarray(method.predict(state, stream[i].y[-1:]).mean)[0])
+        frame = i + config.window + 1
+        if frame > config.validate_from and frame % 10 == 0:
+            seen = range(config.validate_from, frame + 1, 2)
+            report(frame, scores.over(config, clip(), {"mean": np.stack(means)}, seen))
+    return scores.first_pass(config, clip(), {"mean": np.stack(means)})
+
+
+SEARCH = Search(
+    grid={"memory": Config.memories, "keep": Config.keeps, "jump_prob": Config.jump_probs},
+    ranges={"memory": (0.0, 1.0, "linear"), "keep": (0.3, 1.0, "linear"), "jump_prob": (0.05, 0.95, "linear")},
+    score=score,
+    direction="minimize",
+)
+EXPERIMENT = Experiment("Can a filter forecast the next frame of a video?", PROFILES, run, {"hmnn": SEARCH})
