@@ -7,13 +7,14 @@ precision the diagonal of the exact precision. All weights are one vector here. 
 """
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Bool, Float, PyTree, Shaped
 
+from hmnn import _tree
 from hmnn._types import Scalar, Weights
 from hmnn.core import mixtures, objective
 from hmnn.core.families import Posterior
@@ -35,15 +36,15 @@ Outputs = Float[Array, " out"]
 class Moments(NamedTuple):
     """E[w] and Var[w] of every weight, in one vector each."""
 
-    mean: Float[Array, " size"]
-    variance: Float[Array, " size"]
+    mean: Float[Any, " size"]
+    variance: Float[Any, " size"]
 
 
 class Noise(NamedTuple):
     """What residuals have said so far of the noise of a Gaussian likelihood: its variance and their number."""
 
-    variance: Scalar
-    count: Scalar
+    variance: Float[Any, ""] | float
+    number: Float[Any, ""] | float
 
 
 class Motion(NamedTuple):
@@ -60,18 +61,20 @@ class Motion(NamedTuple):
 class Rows(NamedTuple):
     """Rows of data with their weights; a row that is not `kept` is only looked at."""
 
-    x: Shaped[Array, "rows *x"]
-    y: Shaped[Array, "rows *y"]
-    weight: Float[Array, " rows"]
-    kept: Bool[Array, " rows"]
+    x: Shaped[Any, "*rows_and_x"]
+    y: Shaped[Any, "*rows_and_y"]
+    weight: Float[Any, "*rows"]
+    kept: Bool[Any, "*rows"]
 
 
 class Outlook(NamedTuple):
     """The law of a network's outputs, made linear in the weights: what predictions are made of."""
 
-    outputs: Float[Array, "*rows out"]
-    spread: Float[Array, "*rows out"]
+    outputs: Float[Any, "*rows out"]
+    spread: Float[Any, "*rows out"]
     """The outputs' variance over the posterior."""
+    noise: Any = None
+    """The noise's variance as it was learned up to each row of a stream."""
 
 
 def moments(posterior: Posterior, family: PyTree) -> Moments:
@@ -85,7 +88,7 @@ def moments(posterior: Posterior, family: PyTree) -> Moments:
 def member(law: Moments, like: Posterior, family: PyTree) -> Posterior:
     """The members of the families with these moments, shaped as `like`."""
     unravel = ravel_pytree(like.location)[1]
-    structure = jax.tree.structure(like.location)
+    structure = _tree.structure(like.location)
     means, variances = (structure.flatten_up_to(unravel(v)) for v in law)
     families = structure.flatten_up_to(family)
     matched = [f.match(_single(Moments(m, v))) for f, m, v in zip(families, means, variances, strict=True)]
@@ -134,9 +137,18 @@ def outlook(apply: Apply, law: Moments, unravel: Callable, x: Float[Array, "rows
 
 
 def stream(
-    apply: Apply, likelihood: Likelihood, move: Motion, law: Moments, noise: Noise, unravel: Callable, rows: Rows
+    apply: Apply,
+    likelihood: Likelihood,
+    move: Motion,
+    law: Moments,
+    noise: Noise,
+    unravel: Callable,
+    rows: Rows,
+    share: Scalar = 1.0,
 ) -> tuple[Moments, Noise, Outlook]:
     """Predict and learn row by row, each row a time step, in one compiled loop.
+
+    `share` is the part of the linearised variance that outlooks take.
 
     Returns:
         The law and the noise after the last row that was kept, and the outlook for each row before it was learned.
@@ -147,8 +159,11 @@ def stream(
         before = moved(move, law)
         g = with_noise(likelihood, noise)
         a, c, seen = _whitened(apply, g, before, unravel, row.x, row.y, row.weight)
+        seen = seen._replace(spread=share * seen.spread)
         after = _gained(before, a, c), learned(noise, likelihood, seen, row.y, row.weight)
-        return jax.tree.map(lambda new, old: jnp.where(row.kept, new, old), after, carry), seen
+        return jax.tree.map(lambda new, old: jnp.where(row.kept, new, old), after, carry), seen._replace(
+            noise=noise.variance
+        )
 
     (law, noise), seen = jax.lax.scan(one, (law, noise), rows)
     return law, noise, seen
@@ -193,16 +208,18 @@ def learned(noise: Noise, likelihood: Likelihood, seen: Outlook, y: Array, weigh
     """The noise after one row: a mean of squared residuals, of all rows at first, then of the last hundred or so."""
     if not isinstance(likelihood, Gaussian):
         return noise
-    count = jnp.minimum(noise.count + weight, 100.0)
-    residual = jnp.mean((y.reshape(seen.outputs.shape).astype(seen.outputs.dtype) - seen.outputs) ** 2)
-    share = weight / jnp.maximum(count, 1.0)
-    return Noise(jnp.maximum(noise.variance + share * (residual - noise.variance), EDGE), count)
+    number = jnp.minimum(noise.number + weight, 100.0)
+    square = (y.reshape(seen.outputs.shape).astype(seen.outputs.dtype) - seen.outputs) ** 2
+    residual = jnp.mean(jnp.maximum(square - seen.spread, 0.1 * square))  # the posterior's part is not noise
+    share = weight / jnp.maximum(number, 1.0)
+    return Noise(jnp.maximum(noise.variance + share * (residual - noise.variance), EDGE), number)
 
 
 def _linear(apply: Apply, mean: Array, unravel: Callable, row: Array) -> tuple[Outputs, Callable[[Array], Array]]:
     """The outputs of one row at the mean, and what turns a direction of outputs into one of weights."""
-    outputs, pull = jax.vjp(lambda w: apply(unravel(w), row[None]).reshape(-1), mean)
-    return outputs, lambda direction: pull(direction)[0]
+    # By the tree and not by the vector: the transpose of cutting a vector is a sum of padded ones.
+    outputs, pull = jax.vjp(lambda w: apply(w, row[None]).reshape(-1), unravel(mean))
+    return outputs, lambda direction: ravel_pytree(pull(direction)[0])[0]
 
 
 def _whitened(

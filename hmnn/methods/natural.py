@@ -136,8 +136,8 @@ def rows(plan: Plan, model: Model, law: Moments, noise: Noise, data: Rows) -> tu
     """Predict and learn row by row; all that a stream of single rows needs."""
     weights = _weights(plan)
     unravel = ravel_pytree(weights)[1]
-    law, noise, seen = natural.stream(plan.apply, model.likelihood, _motion(model, weights), law, noise, unravel, data)
-    return law, noise, seen._replace(spread=model.spread * seen.spread)
+    motion = _motion(model, weights)
+    return natural.stream(plan.apply, model.likelihood, motion, law, noise, unravel, data, model.spread)
 
 
 @partial(jax.jit, static_argnums=0)

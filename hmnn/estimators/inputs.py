@@ -1,0 +1,97 @@
+"""Online standardisation: rows are seen against the mean and the deviation of the rows learned so far."""
+
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Float
+from numpy import ndarray
+
+FARTHEST = 5.0
+"""A value farther than this many standard deviations counts as that far: outliers and new units do no harm."""
+
+
+class Scaler(NamedTuple):
+    """Of each column: how many values there were, their mean, and the sum of squared distances from it."""
+
+    number: Float[ndarray, " columns"]
+    mean: Float[ndarray, " columns"]
+    squares: Float[ndarray, " columns"]
+
+
+class Running(NamedTuple):
+    """The scaler row by row: after each row, and before it."""
+
+    after: Scaler
+    centred: Float[ndarray, "rows columns"]
+    """Each row against all rows up to and with itself."""
+    mean: Float[ndarray, "rows columns"]
+    deviation: Float[ndarray, "rows columns"]
+    """Mean and standard deviation before each row; 0 and 1 where there is none."""
+
+
+def empty(columns: int) -> Scaler:
+    """No values yet."""
+    return Scaler(*(np.zeros(columns) for _ in Scaler._fields))
+
+
+def grown(scaler: Scaler, columns: int) -> Scaler:
+    """The same with more columns, of which nothing is known."""
+    return Scaler(*(np.pad(a, (0, columns - len(a))) for a in scaler))
+
+
+def absorbed(scaler: Scaler, x: Float[ndarray, "rows columns"], weight: Float[ndarray, " rows"]) -> Scaler:
+    """The scaler after a batch; NaN is no value."""
+    return _sums(scaler, x, weight, np.cumsum)[0]
+
+
+def running(scaler: Scaler, x: Float[ndarray, "rows columns"]) -> Running:
+    """The scaler through a stream of single rows."""
+    after, count, shift, square, base = _sums(scaler, x, np.ones(len(x)), np.cumsum)
+    mean, variance = _moments(count, shift, square)
+    first = scaler.squares / np.maximum(scaler.number, 1.0)
+    before = [np.concatenate([a[None], b[:-1]]) for a, b in ((scaler.mean, base + mean), (first, variance))]
+    return Running(after, _against(x - base, mean, variance, base), before[0], deviations(before[1], before[0]))
+
+
+def beside(scaler: Scaler, x: Float[ndarray, "rows columns"]) -> Float[ndarray, "rows columns"]:
+    """Each row against all rows learned and itself."""
+    _, count, shift, square, base = _sums(scaler, x, np.ones(len(x)), lambda a, axis: a)
+    return _against(x - base, *_moments(count, shift, square), base)
+
+
+def against(scaler: Scaler, x: Float[ndarray, "rows columns"]) -> Float[ndarray, "rows columns"]:
+    """Each row against the rows learned."""
+    variance = scaler.squares / np.maximum(scaler.number, 1.0)
+    return _against(x - scaler.mean, np.zeros_like(scaler.mean), variance, scaler.mean)
+
+
+def deviations(variance: ndarray, mean: ndarray) -> ndarray:
+    """Standard deviations, 1 where a column is constant up to rounding."""
+    return np.where(variance > (1e-7 * mean) ** 2 + 1e-30, np.sqrt(variance), 1.0)
+
+
+def _sums(
+    scaler: Scaler, x: ndarray, weight: ndarray, over: object
+) -> tuple[Scaler, ndarray, ndarray, ndarray, ndarray]:
+    """Sums of values, taken from a base near them so that no digits are lost: after all rows, and row by row."""
+    there = np.isfinite(x)
+    held = there * weight[:, None]
+    first = np.take_along_axis(x, np.argmax(there, axis=0)[None], axis=0)[0]
+    base = np.where(scaler.number > 0, scaler.mean, np.where(there.any(axis=0), first, 0.0))
+    d = np.where(there, x - base, 0.0)
+    count = scaler.number + over(held, axis=0)  # type: ignore[operator]
+    shift, square = over(held * d, axis=0), scaler.squares + over(held * d**2, axis=0)  # type: ignore[operator]
+    mean, variance = _moments(count[-1], shift[-1], square[-1])
+    return Scaler(count[-1], base + mean, variance * count[-1]), count, shift, square, base
+
+
+def _moments(count: ndarray, shift: ndarray, square: ndarray) -> tuple[ndarray, ndarray]:
+    n = np.maximum(count, 1e-30)
+    mean = shift / n
+    return mean, np.maximum(square / n - mean**2, 0.0)
+
+
+def _against(d: ndarray, mean: ndarray, variance: ndarray, base: ndarray) -> ndarray:
+    constant = variance <= (1e-7 * (base + mean)) ** 2 + 1e-30
+    z = np.where(constant, 0.0, (d - mean) / np.sqrt(np.where(constant, 1.0, variance)))
+    return np.clip(np.where(np.isfinite(d), z, 0.0), -FARTHEST, FARTHEST)

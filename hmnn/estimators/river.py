@@ -1,0 +1,175 @@
+"""The river door: rows as dictionaries, features and classes that come and go. Needs `hmnn[river]`.
+
+Rows are kept until a prediction is asked for, or a thousand are there, and then learned in one compiled loop; a
+prediction always uses every row learned before it. `learn_many` equals `learn_one` row by row: each row is a time step.
+"""
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy import ndarray
+
+from hmnn import _check
+from hmnn._types import Number
+from hmnn.core import kernels
+from hmnn.core.natural import Outlook
+from hmnn.estimators import inputs
+from hmnn.estimators.classifier import probabilities
+from hmnn.estimators.engine import Memory
+from hmnn.estimators.inputs import Scaler
+from hmnn.estimators.rows import Rows, number
+
+try:
+    import pandas as pd
+    from river import base
+except ImportError:
+    raise ImportError("hmnn.estimators.river needs river and pandas: install hmnn[river].") from None
+
+
+class HMNNClassifier(Rows, base.MiniBatchClassifier):
+    """A neural network classifier whose weights move in time, one row at a time.
+
+    Parameters are those of `hmnn.HMNNClassifier`; `seed` is its `random_state`.
+    """
+
+    def __init__(
+        self,
+        hidden: tuple[int, ...] = (64, 64),
+        memory: Number = 0.9999,
+        jump_scale: Number = 0.007,
+        shrink: Number = kernels.SHRINK,
+        jump_prob: Number = 0.5,
+        initial_scale: Number = 0.3,
+        level_scale: Number = 0.1,
+        standardise: bool = True,
+        seed: int | None = None,
+    ) -> None:
+        self._labels: dict[Any, int] = {}
+        self._outputs = 1
+        super().__init__(hidden, memory, jump_scale, shrink, jump_prob, initial_scale, level_scale, standardise, seed)
+
+    @property
+    def _multiclass(self) -> bool:
+        return True
+
+    def _shape(self) -> tuple[int, str]:
+        return self._outputs, "bernoulli" if self._outputs == 1 else "categorical"
+
+    def learn_one(self, x: Mapping[Any, Any], y: Any) -> None:
+        """Learn one row; a label not seen before becomes a new class."""
+        for name, value in x.items():
+            number(name, value)  # refused before anything changes
+        self._admit(x)
+        row = self._row(x)
+        self._wait(row, self._index(y))
+
+    def learn_many(self, X: Any, y: Any) -> None:  # noqa: N803 - river's name
+        """Learn the rows of a table in turn."""
+        x, labels, start = self._table(X, admit=True), y.tolist(), 0
+        for i, label in enumerate(labels):
+            if label not in self._labels:  # the rows before it are learned before the network grows
+                self._learn_rows(x[start:i], self._indices(labels[start:i]))
+                start = i
+                self._index(label)
+        self._learn_rows(x[start:], self._indices(labels[start:]))
+
+    def predict_proba_one(self, x: Mapping[Any, Any], **named: Any) -> dict[Any, float]:
+        """The probability of each class seen so far."""
+        if not self._labels:
+            return {}
+        return dict(zip(self._labels, self._probabilities(self._ask(x))[0].tolist(), strict=True))
+
+    def predict_proba_many(self, X: Any) -> Any:  # noqa: N803 - river's name
+        """The probability of each class seen so far, a column for each."""
+        if not self._labels:
+            return pd.DataFrame(index=X.index)
+        return pd.DataFrame(self._probabilities(self._look(X)), columns=list(self._labels), index=X.index)
+
+    def _index(self, label: Any) -> int:
+        """The place of a label; a new one may need more outputs."""
+        label = label.item() if isinstance(label, np.generic) else label
+        if label not in self._labels:
+            if len(self._labels) >= max(2, self._outputs):
+                self._flush()
+                outputs = 1 << len(self._labels).bit_length()
+                grown = (outputs, "categorical")
+                self._grow(self._columns, grown)
+                self._outputs = outputs
+            self._labels[label] = len(self._labels)
+        return self._labels[label]
+
+    def _indices(self, labels: list[Any]) -> ndarray:
+        return np.array([self._labels[label] for label in labels], np.int32)
+
+    def _probabilities(self, seen: Outlook) -> ndarray:
+        """Probabilities of the classes seen so far: outputs that wait for a class count nothing."""
+        p = probabilities(seen)[:, : len(self._labels)]
+        return p / p.sum(axis=1, keepdims=True)
+
+
+class HMNNRegressor(Rows, base.MiniBatchRegressor):
+    """A neural network regressor whose weights move in time, one row at a time.
+
+    Parameters are those of `hmnn.HMNNRegressor`; `seed` is its `random_state`.
+    """
+
+    def __init__(
+        self,
+        hidden: tuple[int, ...] = (64, 64),
+        memory: Number = 0.9999,
+        jump_scale: Number = 0.007,
+        shrink: Number = kernels.SHRINK,
+        jump_prob: Number = 0.5,
+        initial_scale: Number = 0.3,
+        level_scale: Number = 0.1,
+        standardise: bool = True,
+        seed: int | None = None,
+    ) -> None:
+        super().__init__(hidden, memory, jump_scale, shrink, jump_prob, initial_scale, level_scale, standardise, seed)
+
+    def learn_one(self, x: Mapping[Any, Any], y: Any) -> None:
+        """Learn one row."""
+        for name, value in x.items():
+            number(name, value)  # refused before anything changes
+        target = _check.number("y", y, "a finite number", lambda _: True)
+        self._admit(x)
+        self._wait(self._row(x), target)
+
+    def learn_many(self, X: Any, y: Any) -> None:  # noqa: N803 - river's name
+        """Learn the rows of a table in turn."""
+        target = np.array([_check.number("y", v, "a finite number", lambda _: True) for v in y.tolist()])
+        self._learn_rows(self._table(X, admit=True), target)
+
+    def predict_one(self, x: Mapping[Any, Any], **named: Any) -> float:
+        """The mean of y; 0 before anything was learned."""
+        return self.predict_interval_one(x)[0]
+
+    def predict_interval_one(self, x: Mapping[Any, Any]) -> tuple[float, float]:
+        """The mean of y and its standard deviation."""
+        if self._learned is None and not self._waiting:
+            return 0.0, math.inf
+        outputs, spread, noise = (float(np.ravel(a)[0]) for a in self._ask(x))
+        mean, unit = self._unit()
+        return mean + unit * outputs, unit * math.sqrt(spread + noise)
+
+    def predict_many(self, X: Any) -> Any:  # noqa: N803 - river's name
+        """The mean of y for each row."""
+        if self._learned is None and not self._waiting:
+            return pd.Series(0.0, index=X.index)
+        seen = self._look(X)
+        mean, unit = self._unit()
+        return pd.Series(mean + unit * seen.outputs[:, 0].astype(np.float64), index=X.index)
+
+    def _unit(self) -> tuple[float, float]:
+        scaler = self._now().y
+        variance = scaler.squares / np.maximum(scaler.number, 1.0)
+        return float(scaler.mean[0]), float(inputs.deviations(variance, scaler.mean)[0])
+
+    def _target(self, memory: Memory, y: ndarray) -> tuple[ndarray, Scaler]:
+        ran = inputs.running(memory.y, y[:, None])
+        return ran.centred[:, 0], ran.after
+
+    def _typed(self, y: ndarray) -> ndarray:
+        return y.astype(np.float32)

@@ -1,0 +1,139 @@
+"""Every contract check of scikit-learn (row D1) and its tools (row D4)."""
+
+import pickle
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import MinMaxScaler
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from hmnn.estimators import HMNNClassifier, HMNNRegressor
+
+ORDER = "the check asks for seven equal digits, which single precision has not; test_natural.py shows the law in double"
+EXPECTED = {"check_sample_weight_equivalence_on_dense_data": ORDER}
+
+
+@parametrize_with_checks(
+    [
+        HMNNClassifier(hidden=(8,), projection="natural", random_state=0),
+        HMNNRegressor(hidden=(8,), projection="natural", random_state=0),
+    ],
+    expected_failed_checks=lambda _: EXPECTED,
+)
+def test_scikit_learn_checks(estimator, check):
+    check(estimator)
+
+
+def rows(n=60, seed=0):
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(n, 3))
+    return x, (x[:, 0] - x[:, 1] > 0).astype(int)
+
+
+SMALL = {"hidden": (4,), "projection": "natural", "random_state": 0}
+
+
+def test_clone_pipeline_grid_and_two_processes():
+    x, y = rows()
+    model = HMNNClassifier(**SMALL)
+    assert clone(model).get_params() == model.get_params()
+    assert make_pipeline(MinMaxScaler(), model).fit(x, y).score(x, y) > 0.7
+    search = GridSearchCV(HMNNRegressor(**SMALL), {"jump_scale": [0.001, 0.1], "hidden": [(4,), (4, 4)]}, cv=2)
+    assert set(search.fit(x, x[:, 0]).best_params_) == {"jump_scale", "hidden"}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of the processes, not ours
+        assert len(cross_val_score(model, x, y, cv=2, n_jobs=2)) == 2
+
+
+def test_a_copy_goes_on_like_the_original():
+    x, y = rows()
+    model = HMNNRegressor(**SMALL).fit(x, x[:, 0])
+    twin = pickle.loads(pickle.dumps(model))
+    for copy in (model, twin):
+        copy.partial_fit(x[:5], y[:5])
+    np.testing.assert_array_equal(model.predict(x), twin.predict(x))
+
+
+@pytest.mark.parametrize("labels", [[0, 1], ["down", "up"], [1.5, 2.5], [False, True], [3, 5, 9]])
+def test_saved_and_loaded_goes_on_like_the_original(tmp_path, labels):
+    x, y = rows()
+    y = np.array(labels)[np.arange(len(y)) % len(labels) if len(labels) > 2 else y]
+    frame = pd.DataFrame(x, columns=["a", "b", "c"])
+    model = HMNNClassifier(**SMALL).fit(frame, y)
+    model.save(tmp_path / "model")
+    loaded = HMNNClassifier.load(tmp_path / "model")
+    assert loaded.get_params() == model.get_params()
+    for copy in (model, loaded):
+        copy.partial_fit(frame[:7], y[:7])
+    np.testing.assert_array_equal(model.predict_proba(frame), loaded.predict_proba(frame))
+    np.testing.assert_array_equal(model.predict(frame), loaded.predict(frame))
+    np.testing.assert_array_equal(model.surprise_, loaded.surprise_)
+    with pytest.raises(ValueError, match="feature names"):
+        loaded.predict(frame[["b", "a", "c"]])
+    with pytest.raises(ValueError, match=r"HMNNRegressor.save"):
+        HMNNRegressor.load(tmp_path / "model")
+
+
+def test_both_projections_follow_each_other():
+    x, y = rows(400, 1)
+    model = HMNNClassifier(hidden=(4,), epochs=5, random_state=0)
+    model.partial_fit(x[:20], y[:20], classes=[0, 1])
+    few = model.score(x, y)
+    model.partial_fit(x[:300], y[:300], sample_weight=np.linspace(0.5, 1.5, 300))  # auto: descends
+    after = model.memory_.law
+    model.partial_fit(x[300:320], y[300:320])
+    assert model.score(x, y) > max(0.85, few - 0.02)
+    assert len(model.drift_) == len(model.surprise_) == 3
+    assert np.isfinite(model.drift_).all()
+    explicit = HMNNClassifier(hidden=(4,), epochs=5, projection="gradient", random_state=0)
+    explicit.partial_fit(x[:20], y[:20], classes=[0, 1])
+    assert np.abs(explicit.memory_.law.mean - after.mean).max() > 1e-3
+
+
+def test_time_makes_less_certain():
+    x, y = rows(100)
+    model = HMNNRegressor(**SMALL, jump_scale=0.1).fit(x, x[:, 0])
+    stds = [model.predict(x, return_std=True)[1], model.forecast(x, 1)[1], model.forecast(x, 20)[1]]
+    assert (stds[0] < stds[1]).all()
+    assert (stds[1] < stds[2]).all()
+    apart = model.uncertainty(x)
+    np.testing.assert_allclose(apart.epistemic + apart.aleatoric, stds[0] ** 2, rtol=1e-5)
+    np.testing.assert_allclose(model.advance(20).predict(x, return_std=True)[1], stds[2], rtol=1e-5)
+    low, high = model.predict_interval(x, 0.5).T
+    assert high - low == pytest.approx(2 * 0.6745 * stds[2], rel=1e-3)
+    classifier = HMNNClassifier(**SMALL, jump_scale=0.3).fit(x, y)
+    now, later = classifier.predict_proba(x).max(axis=1), classifier.forecast(x, 50).max(axis=1)
+    assert (later <= now + 1e-6).all()
+    assert later.mean() < now.mean() - 0.01
+    parts = classifier.uncertainty(x)
+    assert (parts.epistemic >= 0).all()
+    assert (parts.aleatoric >= 0).all()
+
+
+def test_surprise_is_the_log_density_before_learning():
+    x, y = rows(40)
+    model = HMNNClassifier(**SMALL).fit(x[:30], y[:30])
+    told = model.forecast(x[30:], 1)[np.arange(10), y[30:]]
+    scaled = model.memory_.x
+    model.partial_fit(x[30:], y[30:])
+    assert scaled is not model.memory_.x
+    assert model.surprise_[-1] == pytest.approx(np.log(told).mean(), abs=0.15)  # the scaler has moved a little
+    assert model.surprise_[-1] > np.log(0.5)
+
+
+def test_progress_beats_chance_on_a_drift_and_intervals_cover():
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(3000, 2))
+    turn = np.linspace(0, 2 * np.pi, 3000)
+    level = np.cos(turn) * x[:, 0] + np.sin(turn) * x[:, 1]
+    p = HMNNClassifier(hidden=(16,), random_state=0).progress(x, (level > 0).astype(int))
+    assert np.mean(p.argmax(axis=1) == (level > 0)) > 0.85
+    y = 100.0 + 7.0 * level + rng.normal(size=3000)
+    mean, std = HMNNRegressor(hidden=(16,), random_state=0).progress(x, y)
+    assert 0.92 <= np.mean(np.abs(y - mean)[100:] <= 1.96 * std[100:]) <= 0.98
+    assert np.abs(y - mean)[500:].mean() < 2.5
