@@ -7,7 +7,7 @@ from pathlib import Path
 import jax
 
 OFTEN = {"xla_cpu_prefer_vector_width": 512, "xla_backend_optimization_level": 1}
-"""How programs that run often are compiled: with the widest vectors (XLA takes half), without passes that buy nothing."""
+"""How programs that run often are compiled: with the widest vectors, without passes that buy nothing."""
 ONCE = {"xla_backend_optimization_level": 0}
 """How programs that run once are compiled: quickly."""
 
