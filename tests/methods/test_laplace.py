@@ -125,9 +125,9 @@ def test_draws_have_the_correlations_of_the_law():
     method = hmnn.METHODS["laplace"](hmnn.linear(2, bias=False), "gaussian")
     state, _ = method.step(method.init(0), Dataset(x, x @ [1.0, 2.0]))
     new = np.array([[1.0, 1.0], [1.0, -1.0]])
-    seen = method.predict(state, new, samples=4000)
+    seen = method.predict(state, new, samples=1000)
     expected = np.diagonal(new @ np.asarray(state.law.root @ state.law.root.T) @ new.T)
-    np.testing.assert_allclose(seen.epistemic[:, 0], expected, rtol=0.15)
+    np.testing.assert_allclose(seen.epistemic[:, 0], expected, rtol=0.25)
     np.testing.assert_allclose(seen.aleatoric, 0.5, rtol=1e-5)
     np.testing.assert_allclose(seen.mean[:, 0], new @ np.asarray(state.law.mean), rtol=1e-5)
 
