@@ -1,12 +1,13 @@
 """Arrays in, numbers out."""
 
 import math
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Int, Real
 from numpy import ndarray
-from scipy.special import ndtr
+from scipy.special import ndtr, stdtrit
 from sklearn.neighbors import KDTree
 
 CLIP = 1e-15
@@ -163,3 +164,67 @@ def standardised_rmse(
     """
     squares = np.square(errors, dtype=np.float64).sum(axis=1) + rest
     return float(np.sqrt(squares.sum() / energy.sum()))
+
+
+def expected_accuracy(
+    probabilities: Float[ndarray, "rows classes"],
+    labels: Int[ndarray, "rows labels"],
+    chances: Float[ndarray, " labels"],
+) -> float:
+    """The accuracy expected over labels that are drawn: each row has the label of column k with probability chances[k].
+
+    It is `accuracy` without the noise of the draws.
+    """
+    return float(np.mean((np.argmax(probabilities, axis=1)[:, None] == labels) @ chances))
+
+
+def adaptation_lags(lead: Real[ndarray, " steps"], chance: Float[ndarray, " steps"]) -> Float[ndarray, " crossings"]:
+    """How many time steps after each crossing of 1/2 by `chance` the predictions follow; infinite if they do not.
+
+    Args:
+        lead: how much more often the first labeller is followed than the second; its sign is what counts.
+        chance: the probability of the first labeller. Where it is 1/2, neither is to be followed.
+    """
+    side = np.sign(np.round(chance - 0.5, 9))
+    decided = np.flatnonzero(side).tolist()
+    turns = [b for a, b in pairwise(decided) if side[a] != side[b]]
+    lags = []
+    for turn, end in pairwise([*turns, len(chance)]):
+        follows = np.flatnonzero(np.sign(lead[turn:end]) == side[turn])
+        lags.append(float(follows[0]) if len(follows) else math.inf)
+    return np.array(lags, np.float64)
+
+
+def rejection_curve(
+    right: Real[ndarray, " rows"], uncertainty: Real[ndarray, " rows"], kept: Float[ndarray, " points"]
+) -> Float[ndarray, " points"]:
+    """The accuracy on the share `kept` of the rows with the least uncertainty, at least one row; ties as they come."""
+    best = np.asarray(right, np.float64)[np.argsort(uncertainty, kind="stable")]
+    counts = np.clip(np.round(kept * len(best)).astype(np.int64), 1, len(best))
+    return np.cumsum(best)[counts - 1] / counts
+
+
+class Difference(NamedTuple):
+    """The mean of paired differences, and its Student t interval; NaN where there are fewer than two pairs."""
+
+    mean: float
+    lower: float
+    upper: float
+    pairs: int
+
+    def words(self) -> str:
+        """For a table: "+0.0031 (-0.0004 to +0.0066)"."""
+        interval = "" if math.isnan(self.lower) else f" ({self.lower:+.4f} to {self.upper:+.4f})"
+        return f"{self.mean:+.4f}{interval}"
+
+
+def paired_difference(
+    ours: Real[ndarray, " pairs"], theirs: Real[ndarray, " pairs"], level: float = 0.95
+) -> Difference:
+    """How much more ours is than theirs, pair by pair."""
+    differences = np.asarray(ours, np.float64) - np.asarray(theirs, np.float64)
+    n, mean = len(differences), float(np.mean(differences))
+    if n < 2:
+        return Difference(mean, math.nan, math.nan, n)
+    half = float(stdtrit(n - 1, 0.5 + level / 2) * np.std(differences, ddof=1) / math.sqrt(n))
+    return Difference(mean, mean - half, mean + half, n)
