@@ -32,7 +32,7 @@ def runners(network: str, batch: int, keep: float, modes: tuple[str, ...], optim
     from hmnn.core import families, filtering, kernels, likelihoods, noise, projection
     from hmnn.core.objective import Batch
     from hmnn.methods import compilation
-    from hmnn.methods.variational import OPTIMISERS
+    from hmnn.methods.parts import OPTIMISERS
 
     first, *hidden, last = harness.sizes(network)
     net = mlp(first, tuple(hidden), last) if hidden else linear(first, last)

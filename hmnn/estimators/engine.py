@@ -110,7 +110,7 @@ def _engine(settings: Settings, columns: int, outputs: int, kind: str) -> Engine
     _check.positive("learning_rate", settings.learning_rate)
     _check.count("minibatch", settings.minibatch)
     network = mlp(columns, settings.hidden, outputs)
-    plan, model = natural.parts(
+    plan, model = natural.assembled(
         network,
         kind,
         kernel,

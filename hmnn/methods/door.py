@@ -5,11 +5,9 @@ from typing import Any
 
 from hmnn import _check
 from hmnn._types import Number
-from hmnn.core.filtering import Plan
 from hmnn.core.likelihoods import Likelihood
 from hmnn.core.prediction import Prediction
-from hmnn.core.projection import Descent
-from hmnn.methods import base, variational
+from hmnn.methods import base, parts
 from hmnn.methods.base import Method
 from hmnn.networks import Network
 
@@ -32,12 +30,7 @@ def method(
         advance: advance(state) -> state, a time step without data.
         predict: predict(state, x, point, samples, level) -> Prediction.
     """
-    plan, outputs = Plan(network.init, Descent(network.apply)), dict[Any, int]()
-
-    def width(x: Any, where: str = "") -> int:
-        if x.shape[1:] not in outputs:
-            outputs[x.shape[1:]] = variational._width(plan, x, where)
-        return outputs[x.shape[1:]]
+    width = parts.widths(network)
 
     def checked_step(state: Any, data: Any) -> tuple[Any, Any]:
         if data is None:
@@ -56,11 +49,11 @@ def method(
     def checked_predict(
         state: Any, x: Any, point: Any = "mean", samples: Number = 0, level: Number = 0.95
     ) -> Prediction:
-        _check.choice("point", point, variational.POINTS)
+        _check.choice("point", point, parts.POINTS)
         level = _check.number("level", level, "in (0, 1)", lambda v: 0 < v < 1)
         samples = _check.count("samples", samples, least=1 if point == "sampled" else 0)
         rows = base.inputs(x)
         width(rows)
         return base.first_rows(predict(state, base.pad(rows), point, samples, level), len(rows))
 
-    return Method(lambda key: init(variational._key(key)), checked_step, checked_predict)
+    return Method(lambda key: init(parts.key(key)), checked_step, checked_predict)

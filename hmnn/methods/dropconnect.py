@@ -13,7 +13,7 @@ from hmnn.core import families, noise, objective
 from hmnn.core.likelihoods import Likelihood
 from hmnn.core.objective import Apply, Batch
 from hmnn.core.prediction import Prediction
-from hmnn.methods import door, training, variational
+from hmnn.methods import door, parts, training
 from hmnn.methods.base import Method
 from hmnn.methods.training import Info, State
 
@@ -57,12 +57,12 @@ def dropconnect(
         epochs: passes over the data of a time step, with fresh masks in each.
     """
     model = Model(
-        family=families.assign(variational._shapes(network), keep, keep_where),
-        likelihood=variational._likelihood(likelihood),
+        family=families.assign(parts.shapes(network), keep, keep_where),
+        likelihood=parts.likelihood(likelihood),
         learning_rate=_check.positive("learning_rate", learning_rate),
         epochs=_check.count("epochs", epochs),
     )
-    plan = Plan(network.init, network.apply, variational._optimiser(optimiser))
+    plan = Plan(network.init, network.apply, parts.optimiser(optimiser))
     return door.method(
         network,
         model.likelihood,

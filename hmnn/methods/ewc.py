@@ -19,7 +19,7 @@ from hmnn.core import objective, projection
 from hmnn.core.likelihoods import Likelihood
 from hmnn.core.objective import Apply, Batch
 from hmnn.core.prediction import Prediction
-from hmnn.methods import door, variational
+from hmnn.methods import door, parts
 from hmnn.methods.base import Method
 
 STRENGTHS = (10.0, 100.0, 1000.0, 10000.0)
@@ -93,9 +93,9 @@ def ewc(
         epochs: passes over the data of a time step.
         minibatch: rows of a minibatch, or None for all rows at once.
     """
-    variational._shapes(network)
+    parts.shapes(network)
     model = Model(
-        likelihood=variational._likelihood(likelihood),
+        likelihood=parts.likelihood(likelihood),
         strength=_check.number("strength", strength, "at least 0", lambda v: v >= 0),
         learning_rate=_check.positive("learning_rate", learning_rate),
         epochs=_check.count("epochs", epochs),
@@ -103,7 +103,7 @@ def ewc(
     plan = Plan(
         start=network.init,
         apply=network.apply,
-        optimiser=variational._optimiser(optimiser),
+        optimiser=parts.optimiser(optimiser),
         minibatch=None if minibatch is None else _check.count("minibatch", minibatch),
         anchors=_check.choice("anchors", anchors, ANCHORS),
     )

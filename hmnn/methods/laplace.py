@@ -11,7 +11,7 @@ from hmnn.core import full, kernels
 from hmnn.core.full import Info, Model, Plan, State
 from hmnn.core.objective import Batch
 from hmnn.core.prediction import Prediction
-from hmnn.methods import door, variational
+from hmnn.methods import door, parts
 from hmnn.methods.base import Method
 
 INITIAL_SCALE = 0.6931471805599453
@@ -32,12 +32,12 @@ def build(
         initial_scale: standard deviation of lambda_0.
         iterations: of Newton's method, at most.
     """
-    shapes = variational._shapes(network)
+    shapes = parts.shapes(network)
     if (size := sum(leaf.size for leaf in jax.tree.leaves(shapes))) > LARGEST:
         raise _check.fail("network", f"one of at most {LARGEST} weights, as all their correlations are kept", size)
     model = Model(
-        kernel=variational._kernel(kernel, shapes),
-        likelihood=variational._likelihood(likelihood),
+        kernel=parts.kernel(kernel, shapes),
+        likelihood=parts.likelihood(likelihood),
         initial_scale=_check.positive("initial_scale", initial_scale),
         iterations=_check.count("iterations", iterations),
     )

@@ -18,7 +18,7 @@ from hmnn.core import objective
 from hmnn.core.likelihoods import Likelihood
 from hmnn.core.objective import Batch
 from hmnn.core.prediction import Prediction
-from hmnn.methods import door, training, variational
+from hmnn.methods import door, parts, training
 from hmnn.methods.base import Method
 from hmnn.methods.training import Info
 from hmnn.networks import Network
@@ -122,11 +122,11 @@ def lstm(
     widths = tuple(_check.count("hidden", width) for width in hidden)
     network, stack = _network(_check.count("inputs", inputs), widths, _check.count("outputs", outputs))
     model = Model(
-        likelihood=variational._likelihood(likelihood),
+        likelihood=parts.likelihood(likelihood),
         learning_rate=_check.positive("learning_rate", learning_rate),
         epochs=_check.count("epochs", epochs),
     )
-    plan = Plan(network, stack, variational._optimiser(optimiser))
+    plan = Plan(network, stack, parts.optimiser(optimiser))
     return door.method(
         network,
         model.likelihood,

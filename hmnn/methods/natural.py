@@ -19,9 +19,9 @@ from hmnn.core.likelihoods import Bernoulli, Categorical, Likelihood, Poisson
 from hmnn.core.natural import Moments, Noise, Outlook, Rows
 from hmnn.core.objective import Apply
 from hmnn.core.prediction import Prediction
-from hmnn.core.projection import Descent
-from hmnn.methods import base, variational
+from hmnn.methods import base, parts
 from hmnn.methods.base import Method
+from hmnn.networks import Network
 
 JOINT = 32
 """How many rows are taken together: one solve of so many unknowns, the network made linear at one point."""
@@ -84,7 +84,7 @@ def build(
         spread: the share of the outputs' linearised variance that predictions take; 1 is exact for independent weights.
         joint: rows that are taken together; more rows are taken in turn.
     """
-    plan, model = parts(
+    plan, model = assembled(
         network,
         likelihood,
         kernel,
@@ -98,7 +98,7 @@ def build(
     return _method(plan, model)
 
 
-def parts(
+def assembled(
     network: Any,
     likelihood: Any,
     kernel: Any,
@@ -111,11 +111,11 @@ def parts(
     joint: Number = JOINT,
 ) -> tuple[Plan, Model]:
     """The checked parts of `build`, for who calls the compiled functions below without a door of their own."""
-    shapes = variational._shapes(network)
+    shapes = parts.shapes(network)
     model = Model(
-        kernel=variational._kernel(kernel, shapes),
+        kernel=parts.kernel(kernel, shapes),
         family=families.assign(shapes, keep, keep_where),
-        likelihood=variational._likelihood(likelihood),
+        likelihood=parts.likelihood(likelihood),
         initial_scale=_check.positive("initial_scale", initial_scale),
         level_scale=_check.number("level_scale", level_scale, "at least 0", lambda v: v >= 0),
         spread=_check.unit("spread", spread),
@@ -241,12 +241,7 @@ def _weights(plan: Plan) -> Weights:
 
 
 def _method(plan: Plan, model: Model) -> Method:
-    shaped, outputs = filtering.Plan(plan.start, Descent(plan.apply)), dict[Any, int]()
-
-    def width(x: np.ndarray, where: str = "") -> int:
-        if x.shape[1:] not in outputs:
-            outputs[x.shape[1:]] = variational._width(shaped, x, where)
-        return outputs[x.shape[1:]]
+    width = parts.widths(Network(plan.start, plan.apply))
 
     def checked_step(state: State, data: Any) -> tuple[State, Info | None]:
         if data is None:
@@ -274,4 +269,4 @@ def _method(plan: Plan, model: Model) -> Method:
         seen = look(plan, model, moments(model, state.posterior), base.pad(values))
         return base.first_rows(told(model.likelihood, seen, level), len(values))
 
-    return Method(lambda key: init(plan, model, variational._key(key)), checked_step, checked_predict)
+    return Method(lambda key: init(plan, model, parts.key(key)), checked_step, checked_predict)

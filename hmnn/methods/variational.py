@@ -6,25 +6,18 @@ from typing import Any
 
 import jax
 import numpy as np
-import optax
-from jaxtyping import PyTree
 
-from hmnn import _check, _tree
+from hmnn import _check
 from hmnn._types import Key, Number
-from hmnn.core import families, filtering, kernels, likelihoods, noise, prediction
+from hmnn.core import families, filtering, kernels, noise, prediction
 from hmnn.core.families import Posterior
 from hmnn.core.filtering import Info, Model, Plan, State
-from hmnn.core.kernels import Kernel
-from hmnn.core.likelihoods import Likelihood
 from hmnn.core.objective import Batch
 from hmnn.core.prediction import Prediction
 from hmnn.core.projection import KL_WEIGHTS, Descent, Pace
-from hmnn.methods import base, compilation
+from hmnn.methods import base, compilation, parts
 from hmnn.methods.base import Method
 from hmnn.networks import Network
-
-OPTIMISERS = {"sgd": optax.sgd, "adam": optax.adam}
-POINTS = ("mean", "location", "sampled")
 
 
 def build(
@@ -68,10 +61,10 @@ def build(
         patience: epochs that may be undone in a row before `DivergenceError`.
         source: where the noise comes from.
     """
-    shapes = _shapes(network)
-    likelihood = _likelihood(likelihood)
+    shapes = parts.shapes(network)
+    likelihood = parts.likelihood(likelihood)
     model = Model(
-        kernel=_kernel(kernel, shapes),
+        kernel=parts.kernel(kernel, shapes),
         family=families.assign(shapes, keep, keep_where),
         likelihood=likelihood,
         pace=Pace(
@@ -84,7 +77,7 @@ def build(
     )
     descent = Descent(
         apply=network.apply,
-        optimiser=_optimiser(optimiser),
+        optimiser=parts.optimiser(optimiser),
         minibatch=None if minibatch is None else _check.count("minibatch", minibatch),
         samples=_check.count("samples", samples),
         kl_weights=_check.choice("kl_weights", kl_weights, KL_WEIGHTS),
@@ -165,16 +158,10 @@ def _predict(plan: Plan, model: Model, state: State, x: Any, point: str, samples
 
 
 def _method(plan: Plan, model: Model) -> Method:
-    outputs: dict[Any, int] = {}
-
-    def width(x: np.ndarray, where: str = "") -> int:
-        """How many outputs the network gives; this also catches inputs of the wrong shape."""
-        if x.shape[1:] not in outputs:
-            outputs[x.shape[1:]] = _width(plan, x, where)
-        return outputs[x.shape[1:]]
+    width = parts.widths(Network(plan.start, plan.descent.apply))
 
     def init(key: Any) -> State:
-        return _init(plan, model, _key(key))
+        return _init(plan, model, parts.key(key))
 
     def step(state: State, data: Any) -> tuple[State, Info | None]:
         if data is None:
@@ -195,7 +182,7 @@ def _method(plan: Plan, model: Model) -> Method:
         return after, info
 
     def predict(state: State, x: Any, point: Any = "mean", samples: Number = 0, level: Number = 0.95) -> Prediction:
-        _check.choice("point", point, POINTS)
+        _check.choice("point", point, parts.POINTS)
         level = _check.number("level", level, "in (0, 1)", lambda v: 0 < v < 1)
         samples = _check.count("samples", samples, least=1 if point == "sampled" else 0)
         rows = base.inputs(x)
@@ -212,58 +199,6 @@ def _unfinished(info: Info, t: int) -> str:
     return f"{undone} epochs at t = {t} were not finite and were undone."
 
 
-def _shapes(network: Any) -> PyTree:
-    if not isinstance(network, Network):
-        raise _check.fail("network", "a Network (see hmnn.networks)", type(network).__name__)
-    return jax.eval_shape(network.init, jax.random.key(0))
-
-
-def _width(plan: Plan, x: np.ndarray, where: str) -> int:
-    weights = jax.eval_shape(plan.start, jax.random.key(0))
-    try:
-        outputs = jax.eval_shape(plan.descent.apply, weights, x)
-    except (TypeError, ValueError) as error:
-        allowed = f"rows that the network takes{where} ({str(error).splitlines()[0]})"
-        raise _check.fail("x", allowed, f"rows of shape {x.shape[1:]}") from None
-    if getattr(outputs, "shape", ())[:1] != x.shape[:1]:
-        raise _check.fail("network", f"one that gives one row per row of x ({len(x)})", outputs)
-    return int(np.prod(outputs.shape[1:]))
-
-
-def _likelihood(likelihood: Any) -> Likelihood:
-    if isinstance(likelihood, str):
-        return likelihoods.LIKELIHOODS[_check.choice("likelihood", likelihood, likelihoods.LIKELIHOODS)]()
-    if isinstance(likelihood, type) or not all(hasattr(likelihood, n) for n in ("log_prob", "mean", "variance")):
-        raise _check.fail("likelihood", "a likelihood or the name of one", likelihood)
-    return likelihood
-
-
-def _kernel(kernel: Any, shapes: PyTree) -> Kernel:
-    if isinstance(kernel, type) or not (callable(kernel) and hasattr(kernel, "centre")):
-        raise _check.fail("kernel", "one of hmnn.core.kernels", kernel)
-    anchor = kernel.centre.anchor
-    single = _tree.structure(anchor) == _tree.structure(0.0)
-    fits = _tree.structure(anchor) == _tree.structure(shapes) and all(
-        np.shape(a) in ((), w.shape) for a, w in zip(jax.tree.leaves(anchor), jax.tree.leaves(shapes), strict=True)
-    )
-    if not fits and not (single and np.ndim(anchor) == 0):
-        allowed = "'zero', 'previous', a number or a tree shaped like the weights"
-        raise _check.fail("centre", allowed, jax.tree.map(np.shape, anchor))
-    if not all(np.asarray(leaf).dtype.kind in "fiu" and np.isfinite(leaf).all() for leaf in jax.tree.leaves(anchor)):
-        raise _check.fail("centre", "made of finite numbers", anchor)
-    return kernel
-
-
-def _optimiser(optimiser: Any) -> Any:
-    if isinstance(optimiser, str):
-        return OPTIMISERS[_check.choice("optimiser", optimiser, OPTIMISERS)]
-    if not callable(optimiser) or not hasattr(optimiser(0.1), "update"):
-        raise _check.fail(
-            "optimiser", "a name or a function of the learning rate such as optax.adam", type(optimiser).__name__
-        )
-    return optimiser
-
-
 def _range(bounds: Any) -> tuple[float, float]:
     allowed = "two numbers, the lower first"
     if not isinstance(bounds, tuple | list) or len(bounds) != 2:
@@ -278,11 +213,3 @@ def _source(source: Any) -> noise.Source:
     if not callable(source):
         raise _check.fail("source", "a function such as hmnn.core.noise.random", source)
     return source
-
-
-def _key(key: Any) -> Key:
-    if isinstance(key, int | np.integer) and not isinstance(key, bool):
-        return jax.random.key(int(key))
-    if not (hasattr(key, "dtype") and jax.dtypes.issubdtype(key.dtype, jax.dtypes.prng_key)) or key.ndim != 0:
-        raise _check.fail("key", "one jax.random.key(seed) or a whole number", type(key).__name__)
-    return key

@@ -73,7 +73,7 @@ def rows_of(seed, n=12):
 
 
 def classifier(**settings):
-    return door.parts(mlp(2, (4,), 1), "bernoulli", kernels.jump(0.99, 0.1), initial_scale=0.3, **settings)
+    return door.assembled(mlp(2, (4,), 1), "bernoulli", kernels.jump(0.99, 0.1), initial_scale=0.3, **settings)
 
 
 def test_the_compiled_loop_over_rows_equals_steps_of_one_row():
@@ -133,20 +133,24 @@ def test_roots_are_those_of_curvature_and_gradient(likelihood, y):
 
 @pytest.mark.parametrize(("memory", "limit"), [(0.9, 0.1**2 / (1 - 0.9**2)), (1.0, natural.LARGEST)])
 def test_the_variance_of_weights_without_data_stays_bounded(memory, limit):
-    plan, model = door.parts(mlp(2, (3,), 1), "bernoulli", kernels.jump(memory, 0.1, jump_prob=1.0), initial_scale=0.3)
+    plan, model = door.assembled(
+        mlp(2, (3,), 1), "bernoulli", kernels.jump(memory, 0.1, jump_prob=1.0), initial_scale=0.3
+    )
     law = door.move(plan, model, door.first(plan, model.initial_scale, jax.random.key(0))[0], 2000)
     np.testing.assert_allclose(law.variance, limit, rtol=1e-6)
 
 
 def test_a_mixture_of_jumps_counts_by_its_moments():
-    plan, model = door.parts(mlp(2, (3,), 1), "bernoulli", kernels.jump(0.9, 0.1, 10.0, 0.25), initial_scale=0.3)
+    plan, model = door.assembled(mlp(2, (3,), 1), "bernoulli", kernels.jump(0.9, 0.1, 10.0, 0.25), initial_scale=0.3)
     law = door.move(plan, model, door.first(plan, model.initial_scale, jax.random.key(0))[0], 1)
     expected = 0.9**2 * 0.09 + 0.25 * 0.01 + 0.75 * 0.0001
     np.testing.assert_allclose(law.variance, expected, rtol=1e-6)
 
 
 def test_the_linearised_predictive_of_a_linear_model_is_exact():
-    plan, model = door.parts(linear(3, bias=False), likelihoods.gaussian(NOISE), kernels.static(), initial_scale=START)
+    plan, model = door.assembled(
+        linear(3, bias=False), likelihoods.gaussian(NOISE), kernels.static(), initial_scale=START
+    )
     x = np.array([[1.0, -2.0, 0.5], [0.0, 0.0, 0.0]])
     law, _ = door.first(plan, model.initial_scale, jax.random.key(0))
     told = door.told(model.likelihood, door.look(plan, model, law, x), 0.95)
@@ -158,7 +162,7 @@ def test_the_linearised_predictive_of_a_linear_model_is_exact():
 
 
 def test_dropped_means_keep_their_moments():
-    plan, model = door.parts(
+    plan, model = door.assembled(
         mlp(2, (3, 3), 1), "bernoulli", kernels.static(), initial_scale=0.3, keep=0.8, keep_where="all"
     )
     state = door.init(plan, model, jax.random.key(0))
@@ -172,7 +176,7 @@ def test_the_noise_is_found_from_residuals():
     rng = np.random.default_rng(0)
     x = rng.normal(size=(400, 1))
     y = 2.0 * x[:, 0] + rng.normal(0, 0.25, 400)
-    plan, model = door.parts(linear(1), likelihoods.gaussian(), kernels.jump(1.0, 1e-3), initial_scale=1.0)
+    plan, model = door.assembled(linear(1), likelihoods.gaussian(), kernels.jump(1.0, 1e-3), initial_scale=1.0)
     law, noise = door.first(plan, model.initial_scale, jax.random.key(0))
     _, noise, _ = door.rows(plan, model, law, noise, Rows(x, y, np.ones(400), np.ones(400, bool)))
     assert 0.18 < float(noise.variance) ** 0.5 < 0.33
