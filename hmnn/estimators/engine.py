@@ -68,6 +68,9 @@ class Engine(NamedTuple):
     model: natural.Model
     settings: Settings
     network: Any
+    placed: natural.Model
+    """The model for streams of rows: as arrays, which plain numbers become at every call, and without its family,
+    a module whose parts take as long to find as a row to learn."""
 
 
 class Weighted(NamedTuple):
@@ -119,7 +122,7 @@ def _engine(settings: Settings, columns: int, outputs: int, kind: str) -> Engine
         level_scale=settings.level_scale,
         spread=SPREAD,
     )
-    return Engine(plan, model, settings, network)
+    return Engine(plan, model, settings, network, jax.tree.map(jnp.asarray, model._replace(family=None)))
 
 
 def start(machine: Engine, seed: int, columns: int) -> Memory:
@@ -167,8 +170,8 @@ def progress(
     rows = len(x)
     kept = np.ones(rows, bool) if kept is None else kept
     size = next((n for n in SIZES if rows <= n), base.bucket(rows))
-    data = Rows(*(np.pad(a, [(0, size - rows)] + [(0, 0)] * (a.ndim - 1)) for a in (_float(x), y, _float(kept), kept)))
-    law, noise, seen = natural.rows(machine.plan, machine.model, memory.law, memory.noise, data)
+    data = Rows(*(_filled(a, size) for a in (_float(x), y, _float(kept), kept)))
+    law, noise, seen = natural.rows(machine.plan, machine.placed, memory.law, memory.noise, data)
     steps = int(kept.sum())
     law, noise, seen = jax.tree.map(np.asarray, (law, noise, seen))
     after = memory._replace(law=law, noise=noise, t=memory.t + steps, seen=memory.seen + steps)
@@ -189,11 +192,20 @@ def look(machine: Engine, memory: Memory, x: ndarray) -> Outlook:
 
 def finite(memory: Memory) -> Memory:
     """Refuse a memory with a number that is not finite; the caller still has the one before."""
-    if not all(np.isfinite(a).all() for a in (*memory.law, *memory.noise, *memory.x, *memory.y)):
+    if not np.isfinite(sum(float(np.sum(a)) for a in (*memory.law, *memory.noise, *memory.x, *memory.y))):
         raise _check.DivergenceError(
             f"The update at t = {memory.t} is not finite; the model is unchanged. Look for outliers in the data."
         )
     return memory
+
+
+def _filled(values: ndarray, size: int) -> ndarray:
+    """The rows, and rows of zeros up to `size`."""
+    if len(values) == size:
+        return values
+    result = np.zeros((size, *values.shape[1:]), values.dtype)
+    result[: len(values)] = values
+    return result
 
 
 def _gradient(settings: Settings, rows: int) -> bool:
