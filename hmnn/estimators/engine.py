@@ -1,5 +1,6 @@
 """The filter behind the estimators: settings in words, one memory of arrays, both projections."""
 
+import math
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -156,7 +157,7 @@ def learn(machine: Engine, memory: Memory, x: ndarray, y: ndarray, weight: ndarr
         drift=np.append(memory.drift, drift)[-KEPT:],
         surprise=np.append(memory.surprise, surprise)[-KEPT:],
     )
-    return finite(after)
+    return finite(after, *after.x, *after.y)
 
 
 def progress(
@@ -173,9 +174,9 @@ def progress(
     data = Rows(*(_filled(a, size) for a in (_float(x), y, _float(kept), kept)))
     law, noise, seen = natural.rows(machine.plan, machine.placed, memory.law, memory.noise, data)
     steps = int(kept.sum())
-    law, noise, seen = jax.tree.map(np.asarray, (law, noise, seen))
+    law, noise = Moments(*map(np.asarray, law)), Noise(*map(np.asarray, noise))
     after = memory._replace(law=law, noise=noise, t=memory.t + steps, seen=memory.seen + steps)
-    return finite(after), Outlook(*(a[:rows] for a in seen))
+    return finite(after), Outlook(*(np.asarray(a)[:rows] for a in seen))
 
 
 def advance(machine: Engine, memory: Memory, steps: int) -> Memory:
@@ -190,9 +191,9 @@ def look(machine: Engine, memory: Memory, x: ndarray) -> Outlook:
     return Outlook(np.asarray(seen.outputs)[: len(x)], np.asarray(seen.spread)[: len(x)])
 
 
-def finite(memory: Memory) -> Memory:
+def finite(memory: Memory, *scalers: ndarray) -> Memory:
     """Refuse a memory with a number that is not finite; the caller still has the one before."""
-    if not np.isfinite(sum(float(np.sum(a)) for a in (*memory.law, *memory.noise, *memory.x, *memory.y))):
+    if not math.isfinite(sum(float(a.sum()) for a in (*memory.law, *memory.noise, *scalers))):
         raise _check.DivergenceError(
             f"The update at t = {memory.t} is not finite; the model is unchanged. Look for outliers in the data."
         )
