@@ -5,7 +5,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Float, Int, Real
+from jaxtyping import Bool, Float, Int, Real
 from numpy import ndarray
 from scipy.special import ndtr, stdtrit
 from sklearn.neighbors import KDTree
@@ -196,10 +196,10 @@ def adaptation_lags(lead: Real[ndarray, " steps"], chance: Float[ndarray, " step
 
 
 def rejection_curve(
-    right: Real[ndarray, " rows"], uncertainty: Real[ndarray, " rows"], kept: Float[ndarray, " points"]
+    right: Bool[ndarray, " rows"], uncertainty: Real[ndarray, " rows"], kept: Float[ndarray, " points"]
 ) -> Float[ndarray, " points"]:
     """The accuracy on the share `kept` of the rows with the least uncertainty, at least one row; ties as they come."""
-    best = np.asarray(right, np.float64)[np.argsort(uncertainty, kind="stable")]
+    best = right.astype(np.float64)[np.argsort(uncertainty, kind="stable")]
     counts = np.clip(np.round(kept * len(best)).astype(np.int64), 1, len(best))
     return np.cumsum(best)[counts - 1] / counts
 

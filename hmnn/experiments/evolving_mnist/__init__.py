@@ -1,0 +1,156 @@
+"""Labels that evolve: does a filter follow them, and better than methods made to remember or to start anew?
+
+`hmnn run evolving-mnist`; docs/experiments/evolving-mnist.md says how long it takes. 19 time steps of 10000 digits,
+each named by its label or by the next one with a probability that moves from 1 to 0 and back. Six methods, settings
+chosen by their mean accuracy over time on validation data, tested on data that the choice never sees.
+"""
+
+from dataclasses import replace
+from functools import partial
+from itertools import product
+from typing import Any
+
+import numpy as np
+
+from hmnn import DivergenceError, _check
+from hmnn._types import Dataset
+from hmnn.data.evolving import evolving_mnist
+from hmnn.data.streams import Stream
+from hmnn.experiments import forecast, jobs
+from hmnn.experiments.base import Experiment, Monitor, Outcome, Report, Search
+from hmnn.experiments.evolving_mnist import scores
+from hmnn.experiments.evolving_mnist.config import PROFILES, Config
+from hmnn.experiments.evolving_mnist.entries import GRIDS, build, epochs_kept, resolved, tried
+from hmnn.experiments.jobs import Job
+
+
+def run(config: Config, seed: int, monitor: Monitor) -> Outcome:
+    """Choose settings by validation, method by method and protocol by protocol; then test with several seeds."""
+    kinds = list(product(config.protocols, config.methods))
+    trials = [job for protocol, method in kinds for job in _trials(config, protocol, method, 100 * seed)]
+    total = _forecast(config, monitor, [*trials, *(job for kind in kinds for job in _tests(config, *kind, {}, seed))])
+    marks = {name: scores.validation(steps) for name, steps in jobs.run(trials, monitor, monitor.workers).items()}
+    chosen = {kind: _best(config, *kind, marks) for kind in kinds}
+    tests = [job for kind in kinds for job in _tests(config, *kind, chosen[kind], seed)]
+    found = jobs.run(tests, monitor, monitor.workers)
+    return scores.outcome(config, found, chosen, marks, total)
+
+
+def _trials(config: Config, protocol: str, method: str, seed: int) -> list[Job]:
+    """One job per setting, which sees validation data only; none if there is nothing to choose."""
+    settings = tried(config, method)
+    return [
+        _job(config, f"validate-{protocol}-{method}-{i}", protocol, method, setting, seed, ("validation",))
+        for i, setting in enumerate(settings)
+        if len(settings) > 1
+    ]
+
+
+def _tests(config: Config, protocol: str, method: str, setting: dict[str, float], seed: int) -> list[Job]:
+    parts = ("validation", "test")
+    names = {f"{protocol}-{method}-{i}": 100 * seed + i for i in range(_check.count("seeds", config.seeds))}
+    return [_job(config, name, protocol, method, setting, own, parts) for name, own in names.items()]
+
+
+def _best(config: Config, protocol: str, method: str, marks: dict[str, float]) -> dict[str, float]:
+    """The setting with the highest mean validation accuracy over time; one that diverged has none."""
+    values = [marks.get(f"validate-{protocol}-{method}-{i}", 0.0) for i in range(len(tried(config, method)))]
+    return tried(config, method)[int(np.argmax(np.nan_to_num(np.array(values), nan=-1.0)))]
+
+
+def _job(config: Config, name: str, protocol: str, method: str, setting: Any, seed: int, parts: tuple[str, ...]) -> Job:
+    once = method == "bbp_once"
+    steps = config.epochs // epochs_kept(config) if once else config.steps
+    argument = (replace(config, **setting), protocol, method, seed, parts)
+    return Job(name, _once if once else _follow, argument, steps)
+
+
+def _follow(argument: Any, monitor: Monitor, name: str) -> list[dict[str, Any]]:
+    """Learn one time step after the other; what the predictions are worth after each, on the parts that are asked for.
+
+    From a time step on at which the method diverges, scores are NaN.
+    """
+    config, protocol, method, seed, parts = argument
+    model, stream = build(config, method), _train(config, protocol, seed)
+    state, found = monitor.restore(name, model.init(seed))
+    for t in range(len(found), len(stream)):
+        try:
+            state, info = model.step(state, stream[t])
+        except DivergenceError:
+            return found + [scores.nothing(config, parts)] * (len(stream) - t)
+        width = {"mean_scale": float(info.mean_scale)} if hasattr(info, "mean_scale") else {}
+        found.append(scores.at(config, model, state, t, protocol, seed, parts) | width)
+        monitor.checkpoint(name, state, found)
+        monitor.tick(f"{name}, t = {t + 1}")
+    return found
+
+
+def _once(argument: Any, monitor: Monitor, name: str) -> list[dict[str, Any]]:
+    """Learn the rows of all time steps together, then predict each of them.
+
+    The prior of `bbp` is the same at every step, so that steps of a few epochs are the descent of all epochs.
+    """
+    config, protocol, method, seed, parts = argument
+    model, stream = build(config, method), _train(config, protocol, seed)
+    state, found = monitor.restore(name, model.init(seed))
+    data = Dataset(*(np.concatenate(column) for column in zip(*stream, strict=True)))
+    for i in range(len(found), config.epochs // epochs_kept(config)):
+        try:
+            state, info = model.step(state, data)
+        except DivergenceError:
+            return [scores.nothing(config, parts)] * len(stream)
+        found.append(float(info.mean_scale))
+        monitor.checkpoint(name, state, found)
+        monitor.tick(f"{name}, epoch {(i + 1) * epochs_kept(config)}")
+    width = {"mean_scale": found[-1]}
+    return [scores.at(config, model, state, t, protocol, seed, parts) | width for t in range(len(stream))]
+
+
+def _train(config: Config, protocol: str, seed: int) -> Stream:
+    return evolving_mnist("train", protocol, config.rows, config.steps, seed)
+
+
+def _forecast(config: Config, monitor: Monitor, work: list[Job]) -> float:
+    """Measure each method, and say how long all jobs will take."""
+    left = {job.argument[2] for job in work if monitor.keeper.kept(job.name) is None}
+    cost = {method: config.steps * _seconds(*resolved(config, method)) for method in left}
+    return forecast.tell(monitor, work, {job.name: cost.get(job.argument[2], 0.0) for job in work})
+
+
+def _seconds(config: Config, method: str) -> float:
+    """What a time step costs; bbp stands for bbp_once, which has the rows of all time steps in one."""
+    kind, data = "bbp" if method == "bbp_once" else method, _train(config, config.protocols[0], 0)[0]
+    plain = replace(
+        config, schedule="constant"
+    )  # a cosine is made for one number of epochs, and would compile for each
+    return forecast.seconds(lambda epochs: build(replace(plain, epochs=epochs), kind), data, config.epochs)
+
+
+def score(method: str, config: Config, seed: int, report: Report) -> float:
+    """The mean validation accuracy over time in the first protocol, for `hmnn sweep`."""
+    protocol, total = config.protocols[0], 0.0
+    model, stream = build(config, method), _train(config, protocol, 100 * seed)
+    state = model.init(100 * seed)
+    for t, data in enumerate(stream):
+        state, _ = model.step(state, data)
+        total += scores.at(config, model, state, t, protocol, 100 * seed, ("validation",))["validation"]["accuracy"]
+        report(t, total / (t + 1))
+    return total / len(stream)
+
+
+RECIPE = {
+    "optimiser": ("sgd", "adam"),
+    "learning_rate": (3e-4, 1e-3, 3e-3),
+    "schedule": ("constant", "cosine"),
+    "initial_scale": (0.05, 0.1, 0.3, Config.initial_scale),
+    "temperature": (0.03, 0.1, 0.3, 1.0),
+    "epochs": (20, 50, 100),
+    "jump_scale": GRIDS["bbp"]["jump_scale"],
+}
+"""How HMNN is trained: what `hmnn sweep evolving-mnist --method recipe` tries, points at random."""
+SEARCH = {
+    method: Search(dict(grid), dict(grid), partial(score, method), "maximize")
+    for method, grid in GRIDS.items()
+    if method != "bbp_once"
+} | {"recipe": Search(RECIPE, RECIPE, partial(score, "hmnn"), "maximize")}
+EXPERIMENT = Experiment("Does a filter follow labels that evolve?", PROFILES, run, SEARCH)

@@ -1,0 +1,53 @@
+"""How long a run will take, measured on its own first step and told before it starts."""
+
+import sys
+import time
+from collections.abc import Callable
+
+from hmnn._types import Dataset
+from hmnn.experiments.base import Monitor, Quiet
+from hmnn.experiments.jobs import Job
+from hmnn.methods import Method
+
+FEW, MORE = 1, 3
+"""Epochs of the two steps that are timed: their difference is what an epoch costs, without the rest of a step."""
+
+
+def seconds(build: Callable[[int], Method], data: Dataset, epochs: int) -> float:
+    """What a time step of so many epochs will cost here, once compiled.
+
+    Args:
+        build: build(epochs) -> Method; epochs are traced, so nothing compiles twice.
+        data: the data of a time step.
+        epochs: of the steps to come.
+    """
+    first = build(FEW)
+    first.step(first.init(0), data)  # compiles
+    few, more = (_timed(build(count), data) for count in (FEW, MORE))
+    return few + max(more - few, 0.0) / (MORE - FEW) * (epochs - FEW)
+
+
+def tell(monitor: Monitor, jobs: list[Job], cost: dict[str, float]) -> float:
+    """Say how long the jobs will take that are not done yet; cost is by name of job, in seconds of one core."""
+    left = [job for job in jobs if monitor.keeper.kept(job.name) is None]
+    total = sum(cost[job.name] for job in left) / max(1, min(monitor.workers, len(left)))
+    line = f"{len(left)} of {len(jobs)} jobs to do: about {words(total)} with {max(1, monitor.workers)} processes"
+    monitor.tick(line, 0)
+    if not isinstance(monitor, Quiet):
+        sys.stderr.write(line + "\n")  # the bar's own label is gone with the first time step
+    return total
+
+
+def words(total: float) -> str:
+    """Seconds as a person says them: "40 s", "12 min", "3 h 05 min"."""
+    if total < 90:
+        return f"{max(1, round(total))} s"
+    minutes = round(total / 60)
+    return f"{minutes} min" if minutes < 90 else f"{minutes // 60} h {minutes % 60:02d} min"
+
+
+def _timed(method: Method, data: Dataset) -> float:
+    state = method.init(0)
+    began = time.perf_counter()
+    method.step(state, data)  # it waits for its result: the step looks whether that is finite
+    return time.perf_counter() - began

@@ -1,0 +1,120 @@
+"""Variational DropConnect: does dropping means while training make a Bayesian network classify better?
+
+`hmnn run vdc-mnist`; docs/experiments/vdc-mnist.md says how long it takes. One time step: MNIST, 50000 images to learn,
+10000 to validate, 10000 to test once at the end. gamma = 1 is Bayes by Backprop. Settings are chosen by validation,
+`hmnn sweep vdc-mnist --method 0.25`, and handed to the run by `--set search=FILE,FILE`.
+"""
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from hmnn import DivergenceError, _check, metrics
+from hmnn._types import Dataset
+from hmnn.data.digits import mnist
+from hmnn.experiments import forecast, jobs
+from hmnn.experiments.base import Experiment, Monitor, Outcome, Report, Search
+from hmnn.experiments.jobs import Job
+from hmnn.experiments.vdc_mnist import scores
+from hmnn.experiments.vdc_mnist.config import GRID, PROFILES, Config, check, each, searched
+from hmnn.methods import Method, bbp
+from hmnn.networks import mlp
+
+GREY, HELD_OUT = np.float32(126), 50000
+
+
+def run(config: Config, seed: int, monitor: Monitor) -> Outcome:
+    """Train every keep with its settings and several seeds, and test each network once."""
+    configs, seeds = each(config), range(_check.count("seeds", config.seeds))
+    work = [
+        Job(f"keep-{keep}-{i}", _train, (own, 100 * seed + i), own.epochs // own.chunk)
+        for keep, own in configs.items()
+        for i in seeds
+    ]
+    total = _forecast(monitor, work)
+    found = jobs.run(work, monitor, monitor.workers)
+    runs = {keep: [found[f"keep-{keep}-{i}"] for i in seeds] for keep in configs}
+    return scores.outcome(config, runs, configs, searched(config), total)
+
+
+def build(config: Config, epochs: int) -> Method:
+    """Bayes by Backprop with variational DropConnect, for a Config with single values.
+
+    Its prior is the same at every step and theta goes on from the last, so that k steps of E / k epochs are the descent
+    of one step of E epochs, with other draws: the law of the result is the same. That holds for an optimiser with
+    memory too, whose state goes on (`restart` is False).
+    """
+    return bbp(
+        mlp(784, config.hidden, 10),
+        "categorical",
+        keep=config.keeps[0],
+        keep_where="internal",
+        jump_prob=config.jump_probs[0],
+        jump_scale=config.jump_scales[0],
+        shrink=config.shrinks[0],
+        learning_rate=config.learning_rates[0],
+        samples=config.samples[0],
+        optimiser=config.optimiser,
+        temperature=config.temperature,
+        start_rho=config.start_rho,
+        minibatch=config.minibatch,
+        epochs=epochs,
+    )
+
+
+def part(config: Config, name: str) -> Dataset:
+    """MNIST's first 50000 training images to learn, the others to validate, its test images to test."""
+    x, y, test_x, test_y = mnist()
+    rows = {"train": config.train_rows, "validation": config.validation_rows, "test": config.test_rows}[name]
+    pools = {"train": (x[:HELD_OUT], y[:HELD_OUT]), "validation": (x[HELD_OUT:], y[HELD_OUT:])}
+    images, labels = pools.get(name, (test_x, test_y))
+    if _check.count(f"{name}_rows", rows) > len(images):
+        raise _check.fail(f"{name}_rows", f"at most {len(images)}", rows)
+    flat = images[:rows].reshape(rows, -1).astype(np.float32) / GREY
+    return Dataset(flat, labels[:rows].astype(np.int32))
+
+
+def _train(argument: tuple[Config, int], monitor: Monitor, name: str) -> dict[str, Any]:
+    """Train in chunks of epochs with validation after each, then test; all NaN if the descent diverges."""
+    config, seed = argument
+    model = build(config, config.chunk)
+    train, validation = part(config, "train"), part(config, "validation")
+    state, curve = monitor.restore(name, model.init(seed))
+    for i in range(len(curve), config.epochs // config.chunk):
+        try:
+            state, _ = model.step(state, train)
+        except DivergenceError:
+            return scores.nothing(config)
+        curve.append(_accuracy(model, state, validation))
+        monitor.checkpoint(name, state, curve)
+        monitor.tick(f"{name}, epoch {(i + 1) * config.chunk}: {curve[-1]:.4f}")
+    return {"validation": np.array(curve), "test": scores.test(config, model, state, part(config, "test"))}
+
+
+def _accuracy(model: Method, state: Any, data: Dataset) -> float:
+    return metrics.accuracy(np.asarray(model.predict(state, data.x).mean), data.y)
+
+
+def _forecast(monitor: Monitor, work: list[Job]) -> float:
+    """Measure one epoch for each number of draws, and say how long all jobs will take."""
+    configs = {job.argument[0].samples: job.argument[0] for job in work if monitor.keeper.kept(job.name) is None}
+    cost = {n: forecast.seconds(partial(build, own), part(own, "train"), own.epochs) for n, own in configs.items()}
+    return forecast.tell(monitor, work, {job.name: cost.get(job.argument[0].samples, 0.0) for job in work})
+
+
+def score(keep: str, config: Config, seed: int, report: Report) -> float:
+    """Validation accuracy after `search_epochs`, for `hmnn sweep`; told after every chunk, so that bad trials end."""
+    check(config)
+    own = each(config)[keep]
+    model = build(own, own.chunk)
+    train, validation, state, found = part(own, "train"), part(own, "validation"), model.init(100 * seed), 0.0
+    for i in range(own.search_epochs // own.chunk):
+        state, _ = model.step(state, train)
+        found = _accuracy(model, state, validation)
+        report((i + 1) * own.chunk, found)
+    return found
+
+
+SEARCH = {str(keep): Search(dict(GRID), dict(GRID), partial(score, str(keep)), "maximize") for keep in Config.keeps}
+EXPERIMENT = Experiment("Does dropping means make a Bayesian network better?", PROFILES, run, SEARCH)

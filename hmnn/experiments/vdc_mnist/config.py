@@ -1,0 +1,120 @@
+"""The settings of variational DropConnect on MNIST, and where they come from: the Config, or files of a search."""
+
+import json
+import math
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from hmnn import _check
+
+EXPERIMENT = "vdc-mnist"
+
+
+@dataclass(frozen=True)
+class Config:
+    """Network, split, epochs, minibatch and the search's grids are the paper's; the rest is ours.
+
+    `jump_probs`, `jump_scales`, `shrinks`, `learning_rates` and `samples` have one value for each of `keeps`, or a
+    single one for all of them.
+    """
+
+    keeps: tuple[float, ...] = (0.25, 0.5, 0.75, 1.0)
+    jump_probs: tuple[float, ...] = (0.5,)
+    jump_scales: tuple[float, ...] = (math.exp(-1),)
+    shrinks: tuple[float, ...] = (math.exp(7),)
+    learning_rates: tuple[float, ...] = (1e-3,)
+    samples: tuple[int, ...] = (1,)
+    """N, draws of the weights for one gradient."""
+    search: str = ""
+    """Files search.json, with commas between them, whose best settings take the place of the five fields above."""
+    seeds: int = 3
+    train_rows: int = 50000
+    validation_rows: int = 10000
+    test_rows: int = 10000
+    hidden: tuple[int, ...] = (400, 400)
+    epochs: int = 600
+    search_epochs: int = 60
+    """Epochs of a trial of `hmnn sweep`."""
+    chunk: int = 5
+    """Epochs between two checkpoints, where validation is looked at; it divides both numbers of epochs."""
+    minibatch: int = 128
+    optimiser: str = "sgd"
+    start_rho: tuple[float, float] = (-3.0, -2.0)
+    temperature: float = 1.0
+    """Factor of the KL term; below 1 the result is a cold posterior, not Bayes."""
+    draws: int = 100
+    """Networks drawn for the sampled scores and for the epistemic uncertainty."""
+
+
+PROFILES = {
+    "smoke": Config(
+        keeps=(0.5, 1.0),
+        seeds=2,
+        train_rows=512,
+        validation_rows=128,
+        test_rows=128,
+        hidden=(16, 16),
+        epochs=20,
+        search_epochs=10,
+        chunk=5,
+        draws=4,
+    ),
+    "quick": replace(Config(), seeds=1, epochs=40, search_epochs=20),
+    "paper": Config(),
+}
+GRID: dict[str, tuple[tuple[float, ...], ...]] = {
+    "jump_probs": ((0.25,), (0.5,), (0.75,)),
+    "jump_scales": ((1.0,), (math.exp(-1),), (math.exp(-2),)),
+    "shrinks": ((math.exp(6),), (math.exp(7),), (math.exp(8),)),
+    "learning_rates": ((1e-5,), (1e-4,), (1e-3,)),
+    "samples": ((1,), (2,), (5,)),
+}
+"""The paper's grids of phi, sigma, c, the learning rate and N, each value for one keep."""
+BEST = 3
+"""Trials of a search that are kept in the record for each keep, as in the paper's figure."""
+
+
+def check(config: Config) -> None:
+    """Refuse settings that do not fit each other."""
+    for field in GRID:
+        if len(getattr(config, field)) not in (1, len(config.keeps)):
+            raise _check.fail(field, f"1 or {len(config.keeps)} values, as many as keeps", getattr(config, field))
+    for field in ("epochs", "search_epochs"):
+        if getattr(config, field) % _check.count("chunk", config.chunk):
+            raise _check.fail(field, f"a multiple of chunk, {config.chunk}", getattr(config, field))
+
+
+def each(config: Config) -> dict[str, Config]:
+    """The Config of every keep, by its name in the record ("0.25"), with single values."""
+    check(config)
+    found = searched(config)
+    made = {}
+    for i, keep in enumerate(config.keeps):
+        values: dict[str, Any] = {field: (at[i] if len(at := getattr(config, field)) > 1 else at[0],) for field in GRID}
+        if found:
+            values = {field: tuple(value) for field, value in found[str(keep)][0]["settings"].items()}
+        made[str(keep)] = replace(config, keeps=(keep,), search="", **values)
+    return made
+
+
+def searched(config: Config) -> dict[str, list[dict[str, Any]]]:
+    """The best trials of the files of `search`, by keep, best first; nothing if no file is named."""
+    found = dict[str, list[dict[str, Any]]]()
+    for name in filter(None, config.search.split(",")):
+        record = _read(Path(name.strip()))
+        found[record["method"]] = [trial for trial in record["trials"] if trial["state"] == "complete"][:BEST]
+    missing = [str(keep) for keep in config.keeps if not found.get(str(keep))]
+    if config.search and missing:
+        raise _check.fail("search", f"files with a trial of keep = {missing[0]} that came to its end", config.search)
+    return found
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        record = json.loads(path.read_text())
+        if record["experiment"] == EXPERIMENT and isinstance(record["trials"], list):
+            return record
+    except (OSError, ValueError, KeyError, TypeError):
+        pass
+    raise _check.fail("search", f"a search.json of `hmnn sweep {EXPERIMENT}`", str(path))

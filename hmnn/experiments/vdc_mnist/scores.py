@@ -1,0 +1,113 @@
+"""From trained networks to the record, the table and the figures of variational DropConnect."""
+
+import math
+from typing import Any
+
+import numpy as np
+
+from hmnn import metrics
+from hmnn._types import Dataset
+from hmnn.experiments.base import Outcome
+from hmnn.experiments.vdc_mnist.config import EXPERIMENT, GRID, Config
+from hmnn.methods import Method
+from hmnn.report import vdc as figures
+
+PAPER = {"0.25": 0.9838, "0.5": 0.9827, "0.75": 0.9825, "1.0": 0.9814}
+"""Test accuracy of the best runs, as the paper prints it."""
+KEPT = np.linspace(0.5, 1.0, 51)
+"""Shares of the test images that are answered, in the rejection curves."""
+SCORES = ("test", "nll", "ece", "sampled_test", "sampled_nll", "sampled_ece")
+CURVES = ("epistemic", "confidence")
+"""What an answer is withheld by: the variance over draws of the weights or, to compare, 1 - the top probability."""
+
+
+def test(config: Config, model: Method, state: Any, data: Dataset) -> dict[str, Any]:
+    """Scores at the posterior mean and over draws, and the accuracy on what is left when answers are withheld."""
+    at_mean = model.predict(state, data.x, samples=config.draws)
+    drawn = np.asarray(model.predict(state, data.x, point="sampled", samples=config.draws).mean)
+    given, right = np.asarray(at_mean.mean), drawn.argmax(axis=1) == data.y
+    epistemic = np.asarray(at_mean.epistemic).sum(axis=1)
+    return {
+        **_proper("", given, data.y),
+        **_proper("sampled_", drawn, data.y),
+        "epistemic": metrics.rejection_curve(right, epistemic, KEPT),
+        "confidence": metrics.rejection_curve(right, 1 - drawn.max(axis=1), KEPT),
+    }
+
+
+def _proper(prefix: str, given: np.ndarray, y: np.ndarray) -> dict[str, float]:
+    return {
+        f"{prefix}test": metrics.accuracy(given, y),
+        f"{prefix}nll": metrics.log_loss(given, y),
+        f"{prefix}ece": metrics.ece(given, y),
+    }
+
+
+def nothing(config: Config) -> dict[str, Any]:
+    """The result of a run that diverged."""
+    curves = {name: np.full(len(KEPT), math.nan) for name in CURVES}
+    return {
+        "validation": np.full(config.epochs // config.chunk, math.nan),
+        "test": dict.fromkeys(SCORES, math.nan) | curves,
+    }
+
+
+def outcome(
+    config: Config,
+    runs: dict[str, list[dict[str, Any]]],
+    configs: dict[str, Config],
+    trials: dict[str, list[dict[str, Any]]],
+    forecast: float,
+) -> Outcome:
+    """Means over the seeds, each seed by itself, and every keep against 1.0 seed by seed."""
+    found: dict[str, Any] = {keep: _keep(results) for keep, results in runs.items()}
+    pairs = {
+        f"{keep} - 1.0": metrics.paired_difference(_tests(value), _tests(found["1.0"]))
+        for keep, value in found.items()
+        if "1.0" in found and keep != "1.0"
+    }
+    table = [_row(keep, value, pairs.get(f"{keep} - 1.0")) for keep, value in found.items()]
+    summary = [
+        {"experiment": EXPERIMENT, "what": f"test accuracy, keep {k}", "ours": value["test"], "paper": PAPER.get(k)}
+        for k, value in found.items()
+    ]
+    epochs = np.arange(config.chunk, config.epochs + 1, config.chunk)
+    scene = figures.Scene(
+        epochs,
+        {keep: np.stack([run["validation"] for run in results]) for keep, results in runs.items()},
+        {keep: _reports(best) for keep, best in trials.items()},
+        KEPT,
+        {keep: {name: np.array(value["rejection"][name]) for name in CURVES} for keep, value in found.items()},
+    )
+    record = found | {"paired": {key: pair._asdict() for key, pair in pairs.items()}, "tried": trials}
+    record |= {"kept": KEPT.tolist(), "forecast_seconds": forecast}
+    chosen = {keep: {field: getattr(own, field)[0] for field in GRID} for keep, own in configs.items()}
+    return Outcome(record, table, lambda folder: figures.draw(scene, folder), summary, chosen)
+
+
+def _tests(found: dict[str, Any]) -> np.ndarray:
+    return np.array(found["by_seed"]["test"])
+
+
+def _keep(runs: list[dict[str, Any]]) -> dict[str, Any]:
+    by_seed = {key: [float(run["test"][key]) for run in runs] for key in SCORES}
+    curves = np.stack([run["validation"] for run in runs])
+    by_seed["validation"] = curves[:, -1].tolist()
+    return {
+        **{key: float(np.mean(values)) for key, values in by_seed.items()},
+        "by_seed": by_seed,
+        "validation_by_chunk": curves.mean(axis=0).tolist(),
+        "rejection": {name: np.mean([run["test"][name] for run in runs], axis=0).tolist() for name in CURVES},
+    }
+
+
+def _row(keep: str, found: dict[str, Any], versus: metrics.Difference | None) -> dict[str, Any]:
+    row = {"keep": keep, "validation": found["validation"], "test": found["test"], "paper": PAPER.get(keep)}
+    row |= {"NLL": found["nll"], "ECE": found["ece"]}
+    row["95 % answered"] = float(np.interp(0.95, KEPT, found["rejection"]["epistemic"]))
+    return row | {"minus keep 1.0": versus.words() if versus else "-"}
+
+
+def _reports(trials: list[dict[str, Any]]) -> list[np.ndarray]:
+    """Epochs and validation accuracies of trials of a search, two rows each."""
+    return [np.array([(int(step), value) for step, value in trial["reports"].items()]).T for trial in trials]
