@@ -164,6 +164,8 @@ class Rows:
 
 def number(name: Any, value: Any) -> float:
     """A feature's value, NaN if it is missing."""
+    if type(value) is float and abs(value) <= _check.LARGEST:  # nearly all values, and a row has many
+        return value
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return math.nan
     if isinstance(value, bool | np.bool_):
