@@ -25,8 +25,8 @@ from hmnn.methods.base import Method
 STRENGTHS = (10.0, 100.0, 1000.0, 10000.0)
 """The paper's grid for lambda; 1 is Bayes' rule for a quadratic loss."""
 ANCHORS = ("each", "latest")
-CHUNK = 128
-"""Rows whose gradients are held at the same time when the Fisher information is summed."""
+CHUNK = 1
+"""Rows whose gradients are held at the same time when the Fisher information is summed; many would not fit a cache."""
 
 
 class State(NamedTuple):
