@@ -112,11 +112,12 @@ def test_another_minibatch_does_compile():
 
 
 def test_any_batch_sizes_compile_as_often_as_there_are_buckets(monkeypatch):
-    """All sizes from 1 to 1000, with the compiled step replaced by one that compiles in no time."""
+    """All sizes from 1 to 1000, with the compiled programs replaced by ones that compile in no time."""
     method = hmnn.hmnn(NETWORK, "gaussian", **FIXED)
     state, info = method.step(method.init(0), data(20))
-    cheap = jax.jit(lambda plan, model, state, batch, start: (state._replace(t=state.t + 1), info), static_argnums=0)
+    cheap = jax.jit(lambda plan, model, state, batch, start: (state._replace(t=state.t + 1), 0), static_argnums=0)
     monkeypatch.setattr(variational, "_step", cheap)
+    monkeypatch.setattr(variational, "_look", lambda *arguments: info)
     sizes = np.random.default_rng(0).permutation(1000) + 1
     whole = data(1000)
     for n in sizes:
