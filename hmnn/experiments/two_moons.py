@@ -56,6 +56,9 @@ PROFILES = {
 }
 
 
+COLUMNS = ("t", "degrees", "accuracy", "length on data", "length off data")
+
+
 def run(config: Config, seed: int, monitor: Monitor) -> Outcome:
     """Filter both scenarios and measure accuracy and interval length at every time step."""
     noises = {"separated": config.noise_separated, "overlapping": config.noise_overlapping}
@@ -63,7 +66,11 @@ def run(config: Config, seed: int, monitor: Monitor) -> Outcome:
     done = jobs.run(work, monitor, monitor.workers)
     panels = {scenario: [moons.Panel(**panel) for _, panel in steps] for scenario, steps in done.items()}
     rows = {scenario: [row for row, _ in steps] for scenario, steps in done.items()}
-    table = [{"scenario": scenario, **row} for scenario, steps in rows.items() for row in steps]
+    table = [
+        {"scenario": scenario, **{column: row[column] for column in COLUMNS}}
+        for scenario, steps in rows.items()
+        for row in steps
+    ]
     found = {scenario: _summary(steps) for scenario, steps in rows.items()}
     return Outcome(found, table, lambda folder: moons.draw(panels, folder), _rows(found))
 

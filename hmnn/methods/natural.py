@@ -59,43 +59,9 @@ class Info(NamedTuple):
     mean_scale: Float[Array, ""]
 
 
-def build(
-    network: Any,
-    likelihood: Any,
-    kernel: Any,
-    *,
-    keep: Any = 1.0,
-    keep_where: Any = "internal",
-    initial_scale: Number = 0.3,
-    level_scale: Number = 0.0,
-    spread: Number = 1.0,
-    joint: Number = JOINT,
-) -> Method:
-    """Assemble a filter whose projection is one closed-form step.
-
-    Args:
-        network: see `hmnn.networks`.
-        likelihood: one of `hmnn.core.likelihoods`, or its name.
-        kernel: one of `hmnn.core.kernels`; a mixture of jumps counts by its moments.
-        keep: gamma in (0, 1]; a number or a tree.
-        keep_where: which weights may be dropped, as in `variational.build`.
-        initial_scale: standard deviation of lambda_0 around the network's own initial weights.
-        level_scale: standard deviation of an extra jump of the outputs' biases at every time step.
-        spread: the share of the outputs' linearised variance that predictions take; 1 is exact for independent weights.
-        joint: rows that are taken together; more rows are taken in turn.
-    """
-    plan, model = assembled(
-        network,
-        likelihood,
-        kernel,
-        keep=keep,
-        keep_where=keep_where,
-        initial_scale=initial_scale,
-        level_scale=level_scale,
-        spread=spread,
-        joint=joint,
-    )
-    return _method(plan, model)
+def build(network: Any, likelihood: Any, kernel: Any, **settings: Any) -> Method:
+    """Assemble a filter whose projection is one closed-form step; arguments as in `assembled`."""
+    return _method(*assembled(network, likelihood, kernel, **settings))
 
 
 def assembled(
@@ -110,7 +76,19 @@ def assembled(
     spread: Number = 1.0,
     joint: Number = JOINT,
 ) -> tuple[Plan, Model]:
-    """The checked parts of `build`, for who calls the compiled functions below without a door of their own."""
+    """The checked parts of `build`, for who calls the compiled functions below without a door of their own.
+
+    Args:
+        network: see `hmnn.networks`.
+        likelihood: one of `hmnn.core.likelihoods`, or its name.
+        kernel: one of `hmnn.core.kernels`; a mixture of jumps counts by its moments.
+        keep: gamma in (0, 1]; a number or a tree.
+        keep_where: which weights may be dropped, as in `variational.build`.
+        initial_scale: standard deviation of lambda_0 around the network's own initial weights.
+        level_scale: standard deviation of an extra jump of the outputs' biases at every time step.
+        spread: the share of the outputs' linearised variance that predictions take; 1 is exact for independent weights.
+        joint: rows that are taken together; more rows are taken in turn.
+    """
     shapes = parts.shapes(network)
     model = Model(
         kernel=parts.kernel(kernel, shapes),
