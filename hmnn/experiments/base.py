@@ -104,6 +104,9 @@ class Search(NamedTuple):
     """score(config, seed, report) on validation data, a function of a module; it is given nothing of the test."""
     direction: str
     """minimize or maximize."""
+    halving: int = 0
+    """Successive halving: the step of `report` at which only the best third of the trials goes on, as after 3, 9 ..
+    times as many. With 0, a trial ends when it is below the median of the earlier ones."""
 
 
 class Experiment(NamedTuple):

@@ -19,6 +19,8 @@ from hmnn.experiments.base import Monitor, Search
 from hmnn.experiments.workers import Ask, Task
 from hmnn.report import records
 
+FACTOR = 3
+"""Of so many trials, successive halving lets one go on."""
 STARTUP = 5
 """Trials that end by themselves before the median of their scores ends others."""
 
@@ -64,7 +66,7 @@ def open_(
     try:
         study = package.create_study(
             storage=_storage(storage, folder),
-            pruner=package.pruners.MedianPruner(n_startup_trials=STARTUP),
+            pruner=_pruner(package.pruners, search.halving),
             sampler=package.samplers.RandomSampler(seed=seed),
             study_name=name,
             direction=search.direction,
@@ -213,6 +215,12 @@ def _row(sweep: Sweep, trial: Any) -> dict[str, Any]:
         "seconds": trial.duration.total_seconds() if trial.duration else None,
         "error": trial.user_attrs.get("error"),
     }
+
+
+def _pruner(pruners: Any, first: int) -> Any:
+    if first:
+        return pruners.SuccessiveHalvingPruner(min_resource=first, reduction_factor=FACTOR)
+    return pruners.MedianPruner(n_startup_trials=STARTUP)
 
 
 def _storage(url: str | None, folder: Path) -> Any:

@@ -17,7 +17,7 @@ from hmnn.experiments import forecast, jobs
 from hmnn.experiments.base import Experiment, Monitor, Outcome, Report, Search
 from hmnn.experiments.jobs import Job
 from hmnn.experiments.vdc_mnist import scores
-from hmnn.experiments.vdc_mnist.config import GRID, PROFILES, Config, check, each, searched
+from hmnn.experiments.vdc_mnist.config import GRID, PROFILES, SEARCH_CHUNK, Config, check, each, searched
 from hmnn.methods import Method, bbp
 from hmnn.networks import mlp
 
@@ -104,17 +104,21 @@ def _forecast(monitor: Monitor, work: list[Job]) -> float:
 
 
 def score(keep: str, config: Config, seed: int, report: Report) -> float:
-    """Validation accuracy after `search_epochs`, for `hmnn sweep`; told after every chunk, so that bad trials end."""
+    """Validation accuracy after `search_epochs`, for `hmnn sweep`; told on the way, so that bad trials end early."""
     check(config)
     own = each(config)[keep]
-    model = build(own, own.chunk)
+    model = build(own, SEARCH_CHUNK)
     train, validation, state, found = part(own, "train"), part(own, "validation"), model.init(100 * seed), 0.0
-    for i in range(own.search_epochs // own.chunk):
+    for epoch in range(SEARCH_CHUNK, own.search_epochs + 1, SEARCH_CHUNK):
         state, _ = model.step(state, train)
         found = _accuracy(model, state, validation)
-        report((i + 1) * own.chunk, found)
+        if epoch < own.search_epochs:  # who has come to the end is not ended early
+            report(epoch, found)
     return found
 
 
-SEARCH = {str(keep): Search(dict(GRID), dict(GRID), partial(score, str(keep)), "maximize") for keep in Config.keeps}
+SEARCH = {
+    str(keep): Search(dict(GRID), dict(GRID), partial(score, str(keep)), "maximize", halving=SEARCH_CHUNK)
+    for keep in Config.keeps
+}
 EXPERIMENT = Experiment("Does dropping means make a Bayesian network better?", PROFILES, run, SEARCH)

@@ -28,16 +28,18 @@ class Config:
     """N, draws of the weights for one gradient."""
     search: str = ""
     """Files search.json, with commas between them, whose best settings take the place of the five fields above."""
+    samples_at_most: int = 5
+    """Trials with more draws than this are passed over when the best is taken from `search`."""
     seeds: int = 3
     train_rows: int = 50000
     validation_rows: int = 10000
     test_rows: int = 10000
     hidden: tuple[int, ...] = (400, 400)
     epochs: int = 600
-    search_epochs: int = 60
-    """Epochs of a trial of `hmnn sweep`."""
+    search_epochs: int = 18
+    """Epochs of a trial of `hmnn sweep` that is not ended early."""
     chunk: int = 5
-    """Epochs between two checkpoints, where validation is looked at; it divides both numbers of epochs."""
+    """Epochs between two checkpoints, where validation is looked at; it divides `epochs`."""
     minibatch: int = 128
     optimiser: str = "sgd"
     start_rho: tuple[float, float] = (-3.0, -2.0)
@@ -56,11 +58,11 @@ PROFILES = {
         test_rows=128,
         hidden=(16, 16),
         epochs=20,
-        search_epochs=10,
+        search_epochs=6,
         chunk=5,
         draws=4,
     ),
-    "quick": replace(Config(), seeds=1, epochs=40, search_epochs=20),
+    "quick": replace(Config(), seeds=1, epochs=40),
     "paper": Config(),
 }
 GRID: dict[str, tuple[tuple[float, ...], ...]] = {
@@ -71,6 +73,8 @@ GRID: dict[str, tuple[tuple[float, ...], ...]] = {
     "samples": ((1,), (2,), (5,)),
 }
 """The paper's grids of phi, sigma, c, the learning rate and N, each value for one keep."""
+SEARCH_CHUNK = 2
+"""Epochs of a trial between two looks at its validation score; it divides `search_epochs`."""
 BEST = 3
 """Trials of a search that are kept in the record for each keep, as in the paper's figure."""
 
@@ -80,9 +84,9 @@ def check(config: Config) -> None:
     for field in GRID:
         if len(getattr(config, field)) not in (1, len(config.keeps)):
             raise _check.fail(field, f"1 or {len(config.keeps)} values, as many as keeps", getattr(config, field))
-    for field in ("epochs", "search_epochs"):
-        if getattr(config, field) % _check.count("chunk", config.chunk):
-            raise _check.fail(field, f"a multiple of chunk, {config.chunk}", getattr(config, field))
+    for field, step in (("epochs", _check.count("chunk", config.chunk)), ("search_epochs", SEARCH_CHUNK)):
+        if getattr(config, field) % step:
+            raise _check.fail(field, f"a multiple of {step}", getattr(config, field))
 
 
 def each(config: Config) -> dict[str, Config]:
@@ -103,7 +107,9 @@ def searched(config: Config) -> dict[str, list[dict[str, Any]]]:
     found = dict[str, list[dict[str, Any]]]()
     for name in filter(None, config.search.split(",")):
         record = _read(Path(name.strip()))
-        found[record["method"]] = [trial for trial in record["trials"] if trial["state"] == "complete"][:BEST]
+        complete = [trial for trial in record["trials"] if trial["state"] == "complete"]
+        allowed = [trial for trial in complete if trial["settings"]["samples"][0] <= config.samples_at_most]
+        found[record["method"]] = allowed[:BEST]
     missing = [str(keep) for keep in config.keeps if not found.get(str(keep))]
     if config.search and missing:
         raise _check.fail("search", f"files with a trial of keep = {missing[0]} that came to its end", config.search)
