@@ -76,8 +76,11 @@ def perform(
             "metrics": outcome.metrics,
             "chosen": outcome.chosen,
             "summary": outcome.summary,
+            "table": outcome.table,
             "seconds": time.perf_counter() - began,
         }
+        if outcome.view:
+            store.save(outcome.view, folder / folders.VIEW, about, finite=False)
         records.write(folder / folders.RECORD, record)
     return record, outcome.table, [*figures, folder / folders.RECORD]
 

@@ -87,6 +87,8 @@ class Outcome(NamedTuple):
     """Rows for `hmnn reproduce`: {"experiment", "what", "ours", "paper"}, where the paper's may be None."""
     chosen: dict[str, Any] = {}
     """Settings chosen by validation, for the record."""
+    view: dict[str, Any] = {}
+    """Curves, grids and pictures for the page: arrays, numbers and strings in dictionaries and lists, none empty."""
 
 
 Report = Callable[[int, float], None]

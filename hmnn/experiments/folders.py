@@ -11,7 +11,7 @@ from hmnn.experiments import settings
 from hmnn.experiments.base import Experiment, Quiet
 from hmnn.report import records
 
-RUN, CHECKPOINTS, RECORD = "run.json", "checkpoints", "record.json"
+RUN, CHECKPOINTS, RECORD, VIEW = "run.json", "checkpoints", "record.json", "view"
 
 
 class Run(NamedTuple):

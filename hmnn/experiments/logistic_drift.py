@@ -91,9 +91,10 @@ def run(config: Config, seed: int, monitor: Monitor) -> Outcome:
         for m, s in metrics.items()
         for score in ("rmse", "z_rms")
     ]
-    tracks = [drift.Track(titles[m], paths[:, :, 0], paths[:, :, 1]) for m, paths in found.items()]
+    tracks = {m: drift.Track(titles[m], *np.moveaxis(paths, 2, 0)) for m, paths in found.items()}
     chosen = {field: getattr(config, field) for search in SEARCH.values() for field in search.grid}
-    return Outcome(metrics, table, lambda folder: drift.draw(tracks, truth, folder), summary, chosen)
+    view = drift.view(tracks, truth)
+    return Outcome(metrics, table, lambda folder: drift.draw([*tracks.values()], truth, folder), summary, chosen, view)
 
 
 def _hmnn(config: Config, **settings: Any) -> Method:
@@ -153,15 +154,15 @@ TITLES = {
 }
 
 
-def _job(argument: tuple[Config, str, int], monitor: Monitor, name: str) -> Float[ndarray, "steps 2 3"]:
-    """Mean and standard deviation of the two weights and the bias, at every time step."""
+def _job(argument: tuple[Config, str, int], monitor: Monitor, name: str) -> Float[ndarray, "steps rows 3"]:
+    """Mean, standard deviation and, if there is one, drift signal of the two weights and the bias, step by step."""
     config, method, seed = argument
     model = METHODS[method](config)
     stream = logistic_drift(config.rows, config.steps, config.degrees, seed)
     state, found = monitor.restore(name, model.init(seed))
     for t in range(len(found), len(stream)):
-        state, _ = model.step(state, stream[t])
-        found.append(_moments(state, config.keep if method == "hmnn_keep" else 1.0))
+        state, info = model.step(state, stream[t])
+        found.append(np.concatenate([_moments(state, config.keep if method == "hmnn_keep" else 1.0), _jumps(info)]))
         if len(found) % SAVED == 0:
             monitor.checkpoint(name, state, found)
         monitor.tick(f"{name}, t = {t + 1}")
@@ -176,11 +177,19 @@ def _moments(state: Any, keep: float) -> Float[ndarray, "2 3"]:
     return np.stack([keep * m, np.sqrt(s**2 + keep * (1.0 - keep) * m**2)])
 
 
+def _jumps(info: Any) -> Float[ndarray, "rows 3"]:
+    """The responsibility of the big jump, the same for both weights, in one row; none for a kernel without one."""
+    if not np.isfinite(getattr(info, "drift", math.nan)):
+        return np.empty((0, 3))
+    by_leaf = info.drift_by_leaf
+    return np.array([[by_leaf.weight, by_leaf.weight, by_leaf.bias]], np.float64)
+
+
 def _row(weights: Any) -> Float[ndarray, " 3"]:
     return np.concatenate([np.ravel(weights.weight), np.ravel(weights.bias)]).astype(np.float64)
 
 
-def _scores(paths: Float[ndarray, "runs steps 2 3"], truth: Float[ndarray, "steps 2"]) -> dict[str, Any]:
+def _scores(paths: Float[ndarray, "runs steps rows 3"], truth: Float[ndarray, "steps 2"]) -> dict[str, Any]:
     """Means over the runs, and each run by itself."""
     late = slice(BURN_IN, None)
     errors = paths[:, late, 0, :2] - truth[late]

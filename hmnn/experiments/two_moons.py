@@ -14,7 +14,7 @@ import numpy as np
 from hmnn import metrics
 from hmnn._types import Dataset
 from hmnn.data import two_moons
-from hmnn.experiments import jobs
+from hmnn.experiments import jobs, views
 from hmnn.experiments.base import Experiment, Monitor, Outcome
 from hmnn.methods import Method, hmnn
 from hmnn.networks import mlp
@@ -72,7 +72,8 @@ def run(config: Config, seed: int, monitor: Monitor) -> Outcome:
         for row in steps
     ]
     found = {scenario: _summary(steps) for scenario, steps in rows.items()}
-    return Outcome(found, table, lambda folder: moons.draw(panels, folder), _rows(found))
+    view = {s: [moons.view(p) | views.signal(row) for p, row in zip(panels[s], rows[s], strict=True)] for s in panels}
+    return Outcome(found, table, lambda folder: moons.draw(panels, folder), _rows(found), view=view)
 
 
 def _method(config: Config) -> Method:
@@ -104,8 +105,9 @@ def _scenario(
     state, kept = monitor.restore(scenario, method.init(seed))
     steps = [(row, moons.Panel(**panel)) for row, panel in kept]
     for t in range(len(steps), len(train)):
-        state, _ = method.step(state, train[t])
-        steps.append(_measure(config, method, state, t, train[t], test[t]))
+        state, info = method.step(state, train[t])
+        row, panel = _measure(config, method, state, t, train[t], test[t])
+        steps.append((row | views.drift(info), panel))
         monitor.checkpoint(scenario, state, steps)
         monitor.tick(f"{scenario}, t = {t}")
     return steps

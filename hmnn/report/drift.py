@@ -1,7 +1,7 @@
 """The paper's figure of the logistic drift, and how far the filters are off, over time."""
 
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import matplotlib
 
@@ -25,11 +25,25 @@ class Track(NamedTuple):
     title: str
     mean: Float[ndarray, "runs steps 3"]
     deviation: Float[ndarray, "runs steps 3"]
+    jumps: Float[ndarray, "runs steps 3"] | None = None
+    """Responsibility of the big jump, where the kernel has one."""
 
 
 def draw(tracks: list[Track], truth: Float[ndarray, "steps 2"], folder: Path) -> list[Path]:
     """Write both figures: the weights, and the errors."""
     return [_weights(tracks, truth, folder / "weights.png"), _errors(tracks, truth, folder / "errors.png")]
+
+
+def view(tracks: dict[str, Track], truth: Float[ndarray, "steps 2"]) -> dict[str, Any]:
+    """The same numbers for the page, in single precision."""
+    found: dict[str, Any] = {"truth": truth.astype(np.float32)}
+    for method, track in tracks.items():
+        arrays = {"mean": track.mean, "deviation": track.deviation} | (
+            {} if track.jumps is None else {"jumps": track.jumps.mean(axis=0)}
+        )
+        small = {name: value.astype(np.float32) for name, value in arrays.items()}
+        found[method] = {"title": track.title, **small}
+    return found
 
 
 def _weights(tracks: list[Track], truth: Float[ndarray, "steps 2"], path: Path) -> Path:

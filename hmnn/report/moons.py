@@ -42,6 +42,12 @@ def draw(panels: dict[str, list[Panel]], folder: Path) -> list[Path]:
     return [_figure(panels, folder / f"{name}.png", plot, options) for name, (plot, options) in plots.items()]
 
 
+def view(panel: Panel) -> dict[str, Any]:
+    """A panel for the page: the points that are drawn, and half precision."""
+    small = {name: value.astype(np.float16) for name, value in panel._asdict().items() if isinstance(value, ndarray)}
+    return small | {"title": panel.title, "x": small["x"][:DOTS], "y": panel.y[:DOTS].astype(np.uint8)}
+
+
 def _figure(panels: dict[str, list[Panel]], path: Path, plot: Callable[..., Any], options: dict[str, Any]) -> Path:
     columns = max(len(row) for row in panels.values())
     figure, axes = plt.subplots(

@@ -1,7 +1,7 @@
 """The figures of variational DropConnect: validation over epochs, and accuracy when answers are withheld."""
 
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import matplotlib
 
@@ -32,6 +32,20 @@ class Scene(NamedTuple):
 def draw(scene: Scene, folder: Path) -> list[Path]:
     """Write both figures."""
     return [_validation(scene, folder / "validation.png"), _rejection(scene, folder / "rejection.png")]
+
+
+def view(scene: Scene) -> dict[str, Any]:
+    """The same numbers for the page; keeps without a trial of a search are left out."""
+    return {
+        "epochs": scene.epochs.astype(np.int32),
+        "validation": {keep: rows.astype(np.float32) for keep, rows in scene.validation.items()},
+        "trials": {keep: [row.astype(np.float32) for row in rows] for keep, rows in scene.trials.items() if rows},
+        "kept": scene.kept.astype(np.float32),
+        "rejection": {
+            keep: {by: accuracy.astype(np.float32) for by, accuracy in curves.items()}
+            for keep, curves in scene.rejection.items()
+        },
+    }
 
 
 def _validation(scene: Scene, path: Path) -> Path:

@@ -16,7 +16,7 @@ from hmnn import DivergenceError, _check
 from hmnn._types import Dataset
 from hmnn.data.evolving import evolving_mnist
 from hmnn.data.streams import Stream
-from hmnn.experiments import forecast, jobs
+from hmnn.experiments import forecast, jobs, views
 from hmnn.experiments.base import Experiment, Monitor, Outcome, Report, Search
 from hmnn.experiments.evolving_mnist import scores
 from hmnn.experiments.evolving_mnist.config import PROFILES, Config
@@ -79,7 +79,8 @@ def _follow(argument: Any, monitor: Monitor, name: str) -> list[dict[str, Any]]:
         except DivergenceError:
             return found + [scores.nothing(config, parts)] * (len(stream) - t)
         width = {"mean_scale": float(info.mean_scale)} if hasattr(info, "mean_scale") else {}
-        found.append(scores.at(config, model, state, t, protocol, seed, parts) | width)
+        signal = views.drift(info) if method.startswith("hmnn") else {}
+        found.append(scores.at(config, model, state, t, protocol, seed, parts) | width | signal)
         monitor.checkpoint(name, state, found)
         monitor.tick(f"{name}, t = {t + 1}")
     return found

@@ -7,6 +7,7 @@ import numpy as np
 
 from hmnn import metrics
 from hmnn.data.evolving import CLASSES, ceiling, chances, labelled
+from hmnn.experiments import views
 from hmnn.experiments.base import Outcome
 from hmnn.experiments.evolving_mnist.config import Config
 from hmnn.experiments.evolving_mnist.entries import LABELS, PAPER, tried
@@ -38,6 +39,8 @@ def at(
         if part == "test":
             drawn = np.asarray(model.predict(state, data.x, point="sampled", samples=config.draws).mean)
             found[part] |= {f"sampled_{key}": value for key, value in _proper(drawn, data.y).items()}
+            found[part]["reliability"] = views.reliability(given, data.y)
+            found[part]["sampled_reliability"] = views.reliability(drawn, data.y)
     return found
 
 
@@ -93,7 +96,20 @@ def outcome(
         lambda folder: figures.draw(lines, chances(config.steps), folder),
         summary,
         {p: {m: chosen[p, m] for m in config.methods} for p in config.protocols},
+        {"chances": chances(config.steps).astype(np.float32), "labels": {m: LABELS[m] for m in config.methods}}
+        | {p: {m: _view(config, p, m, results) for m in config.methods} for p in config.protocols},
     )
+
+
+def _view(config: Config, protocol: str, method: str, results: dict[str, Any]) -> dict[str, Any]:
+    """Test accuracy by seed and step, reliability over all of them, and the drift signal, mean of the seeds."""
+    runs = [results[f"{protocol}-{method}-{i}"] for i in range(config.seeds)]
+    tests = [step["test"] for run in runs for step in run]
+    kinds = {key: views.pooled([test.get(key) for test in tests]) for key in ("reliability", "sampled_reliability")}
+    signals = [views.drifts(run) for run in runs]
+    drift = {name: np.mean([signal[name] for signal in signals], axis=0) for name in signals[0] if all(signals)}
+    accuracy = np.array([[step["test"]["accuracy"] for step in run] for run in runs], np.float32)
+    return {"accuracy": accuracy, **{key: value for key, value in (*kinds.items(), ("drift", drift)) if value}}
 
 
 def _method(config: Config, runs: list[list[dict[str, Any]]]) -> dict[str, Any]:

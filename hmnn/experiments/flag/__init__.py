@@ -13,7 +13,7 @@ import numpy as np
 
 from hmnn import DivergenceError
 from hmnn.data.flag import clip, waving_flag
-from hmnn.experiments import jobs
+from hmnn.experiments import jobs, views
 from hmnn.experiments.base import Experiment, Monitor, Outcome, Report, Search
 from hmnn.experiments.flag import scores
 from hmnn.experiments.flag.config import PROFILES, Config
@@ -64,10 +64,11 @@ def _watch(argument: Any, monitor: Monitor, name: str) -> dict[str, np.ndarray]:
     state, kept = monitor.restore(name, method.init(seed))
     for i in range(len(kept), last - config.window):
         try:
-            state, _ = method.step(state, stream[i])
+            state, info = method.step(state, stream[i])
         except DivergenceError:  # this setting is out; the others go on
             return {"mean": np.full((last - config.window, stream[i].y.shape[1]), np.nan)}
-        kept.append(_forecast(config, kind, method, state, stream[i].y[-1:]))
+        signal = views.drift(info) if kind.startswith("hmnn") else {}
+        kept.append(_forecast(config, kind, method, state, stream[i].y[-1:]) | signal)
         if (i + 1) % EVERY == 0:
             monitor.checkpoint(name, state, kept)
         monitor.tick(f"{name}, frame {i + config.window + 1}")

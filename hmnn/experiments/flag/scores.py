@@ -10,6 +10,7 @@ from hmnn.data.flag import Clip, clip
 from hmnn.experiments.base import Outcome
 from hmnn.experiments.flag.config import Config
 from hmnn.experiments.flag.entries import BAYES, LABELS, PAPER
+from hmnn.report import film
 from hmnn.report import flag as figures
 
 
@@ -69,7 +70,7 @@ def outcome(
     scene = figures.Scene(
         clip(), config.window, seen, LABELS, (config.validate_from, config.test_from, config.last), ours
     )
-    return Outcome(metrics_, table, lambda folder: figures.draw(scene, folder), summary, chosen)
+    return Outcome(metrics_, table, lambda folder: figures.draw(scene, folder), summary, chosen, film.view(scene))
 
 
 def _trials(kind: str, scores: dict[str, float]) -> list[float]:

@@ -7,6 +7,7 @@ import numpy as np
 
 from hmnn import metrics
 from hmnn._types import Dataset
+from hmnn.experiments import views
 from hmnn.experiments.base import Outcome
 from hmnn.experiments.vdc_mnist.config import EXPERIMENT, GRID, Config
 from hmnn.methods import Method
@@ -32,6 +33,8 @@ def test(config: Config, model: Method, state: Any, data: Dataset) -> dict[str, 
         **_proper("sampled_", drawn, data.y),
         "epistemic": metrics.rejection_curve(right, epistemic, KEPT),
         "confidence": metrics.rejection_curve(right, 1 - drawn.max(axis=1), KEPT),
+        "reliability": views.reliability(given, data.y),
+        "sampled_reliability": views.reliability(drawn, data.y),
     }
 
 
@@ -82,7 +85,15 @@ def outcome(
     record = found | {"paired": {key: pair._asdict() for key, pair in pairs.items()}, "tried": trials}
     record |= {"kept": KEPT.tolist(), "forecast_seconds": forecast}
     chosen = {keep: {field: getattr(own, field)[0] for field in GRID} for keep, own in configs.items()}
-    return Outcome(record, table, lambda folder: figures.draw(scene, folder), summary, chosen)
+    view = figures.view(scene) | {"reliability": {keep: _calibration(results) for keep, results in runs.items()}}
+    return Outcome(record, table, lambda folder: figures.draw(scene, folder), summary, chosen, view)
+
+
+def _calibration(runs: list[dict[str, Any]]) -> dict[str, Any]:
+    """The reliability at the posterior mean and over draws, all seeds together; nothing if a run has none."""
+    names = {"mean": "reliability", "sampled": "sampled_reliability"}
+    found = {name: views.pooled([run["test"].get(key) for run in runs]) for name, key in names.items()}
+    return {name: value for name, value in found.items() if value}
 
 
 def _tests(found: dict[str, Any]) -> np.ndarray:
