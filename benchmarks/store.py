@@ -2,8 +2,9 @@
 
 `python benchmarks/store.py [--json] [--folder DIR] [--repeats N]`. Both replace what the last round left, in turn,
 as a filter that saves at every step does; so both pay for giving the old blocks back to the disk.
-Times are medians. Milliseconds are those of a free core: processor time plus time blocked on the disk, without the
-time that other processes kept us waiting for the core (/proc/self/schedstat); the ratio by the clock stands beside.
+Times are medians. Milliseconds are those of the caller on free cores: its processor time plus the time it was blocked
+by the disk or by the hash in its other thread, without the time that other processes kept it waiting for the core
+(/proc/self/schedstat); the ratio by the clock stands beside.
 A checkpoint is verified and replaced whole; numpy.save is neither.
 """
 
@@ -33,10 +34,10 @@ def plain(path: Path, values: np.ndarray) -> None:
 
 
 def clocks() -> tuple[float, float, float]:
-    """Seconds by the clock, on the processor, and ready but waiting for it."""
+    """Seconds of this thread by the clock, on the processor, and ready but waiting for it."""
     with open("/proc/self/schedstat") as file:
         waiting = int(file.read().split()[1]) / 1e9
-    return time.perf_counter(), time.process_time(), waiting
+    return time.perf_counter(), time.thread_time(), waiting
 
 
 def once(function) -> tuple[float, float]:

@@ -8,6 +8,7 @@ both names: it finds the last acknowledged checkpoint or a newer one, whenever t
 import os
 import re
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -40,25 +41,14 @@ def save(state: Any, path: Any, config: Any = None, *, finite: bool = True, file
     path = Path(os.path.abspath(path))
     _ours(path)
     listed, arrays = leaves.describe(state)
+    buffers = tensors.pack(arrays)
+    manifest = {"config": config, "flags": {"finite": finite}, "type": _type(state), "tree": listed}
+    digest = disk.hashing(buffers)
     leaves.check("state", listed, arrays, finite)
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.parent / f".{path.name}.tmp-{os.urandom(8).hex()}"
     with disk.worded(_where(path)), disk.locked(path, files):
         _sweep(files, path)
-        try:
-            files.mkdir(temporary, 0o755)
-            buffers = tensors.pack(arrays)
-            manifest = {"config": config, "flags": {"finite": finite}, "type": _type(state), "tree": listed}
-            disk.create(
-                files,
-                {temporary / DATA: lambda: buffers, temporary / manifests.NAME: lambda: [_render(manifest, buffers)]},
-            )
-            disk.flush(files, temporary)
-            _swap(files, path, temporary)
-        except BaseException:
-            with suppress(OSError):
-                disk.clear(files, temporary, NAMES)
-            raise
+        _build(files, path, {DATA: lambda: buffers, manifests.NAME: lambda: [_render(manifest, buffers, digest())]})
     return path
 
 
@@ -119,9 +109,23 @@ def _content(where: str, manifest: dict[str, Any], folder: int) -> memoryview:
     return content
 
 
-def _render(manifest: dict[str, Any], buffers: list[Any]) -> bytes:
-    data = {"bytes": sum(memoryview(b).nbytes for b in buffers), "sha256": disk.sha256(buffers)}
+def _render(manifest: dict[str, Any], buffers: list[Any], digest: str) -> bytes:
+    data = {"bytes": sum(memoryview(b).nbytes for b in buffers), "sha256": digest}
     return manifests.render("checkpoint", {**manifest, "files": {DATA: data}})
+
+
+def _build(files: Files, path: Path, contents: dict[str, Callable[[], list[Any]]]) -> None:
+    """Write the files under a temporary name, flush them and put them in place; on an error nothing of them stays."""
+    temporary = path.parent / f".{path.name}.tmp-{os.urandom(8).hex()}"
+    try:
+        files.mkdir(temporary, 0o755)
+        disk.create(files, {temporary / name: pieces for name, pieces in contents.items()})
+        disk.flush(files, temporary)
+        _swap(files, path, temporary)
+    except BaseException:
+        with suppress(OSError):
+            disk.clear(files, temporary, NAMES)
+        raise
 
 
 def _swap(files: Files, path: Path, temporary: Path) -> None:

@@ -5,7 +5,9 @@ import hashlib
 import os
 import stat
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -70,6 +72,24 @@ def sha256(pieces: Iterable[Any]) -> str:
     for piece in parts(pieces):
         digest.update(piece)
     return digest.hexdigest()
+
+
+def hashing(pieces: list[Any]) -> Callable[[], str]:
+    """Begin with the SHA-256 in another thread, while the caller writes; the result waits for it."""
+    try:
+        return _beside().submit(sha256, pieces).result
+    except RuntimeError:  # no thread begins any more when the interpreter is ending
+        return partial(sha256, pieces)
+
+
+@cache
+def _beside() -> ThreadPoolExecutor:
+    """One thread, kept: to begin a new one costs as much as hashing 200 kB."""
+    return ThreadPoolExecutor(1, "hmnn-sha256")
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_beside.cache_clear)  # threads do not live on in a child
 
 
 def flush(files: Files, folder: Path) -> None:
