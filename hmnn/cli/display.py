@@ -1,7 +1,7 @@
 """What the commands share: the progress bar, tables, and how a run is stopped."""
 
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -28,13 +28,17 @@ class StoppedError(Exception):
     """The run was stopped: what to say, and the exit code."""
 
 
-class Bar:
-    """A monitor with a progress bar and the time left; what it keeps is kept by another."""
+Note = Callable[[str, int, dict[str, float]], None]
+"""note(part, t, values): who follows the run, `hmnn.report.progress`."""
 
-    def __init__(self, progress: Progress, keeper: Quiet) -> None:
+
+class Bar:
+    """A monitor with a progress bar and the time left; what it keeps is kept by another, as is what it is told."""
+
+    def __init__(self, progress: Progress, keeper: Quiet, note: Note) -> None:
         self.progress, self.keeper, self.workers = progress, keeper, keeper.workers
         self.task, self.steps = progress.add_task("compiling", total=None), 0
-        self.checkpoint = keeper.checkpoint
+        self.checkpoint, self.note = keeper.checkpoint, note
 
     def total(self, steps: int) -> None:
         """So many steps more are to come."""
@@ -55,7 +59,7 @@ class Bar:
 
 
 @contextmanager
-def watched(keeper: Quiet, again: str) -> Iterator[Monitor]:
+def watched(keeper: Quiet, again: str, note: Note | None = None) -> Iterator[Monitor]:
     """A progress bar; Ctrl-C, SIGTERM and a job that fails end the run with one line that says how to go on."""
 
     def ask(number: int, _: Any) -> None:
@@ -66,7 +70,7 @@ def watched(keeper: Quiet, again: str) -> Iterator[Monitor]:
     before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         with _progress() as progress:
-            yield Bar(progress, keeper)
+            yield Bar(progress, keeper, note or keeper.note)
     except KeyboardInterrupt:
         code = 128 + (ASKED or [signal.SIGINT])[0]
         raise StoppedError(f"stopped; go on with: {again}", code) from None

@@ -49,7 +49,7 @@ def _summary(this: Run, parent: Path, workers: int) -> list[dict[str, Any]]:
         record = json.loads((folder / folders.RECORD).read_text())
     else:
         again = f"hmnn reproduce --profile {this.profile} --out {parent}"
-        record, _, _ = perform(this, folder, workers, again, new=not stopped)
+        record, _, _ = perform(this, folder, workers, again, not stopped, [])
         display.say(f"{this.experiment}: {record['seconds']:.0f} s, {folder}")
     empty = {"experiment": this.experiment, "what": "no number", "ours": None, "paper": None}
     return [empty | row for row in record["summary"] or [{}]]

@@ -15,7 +15,7 @@ from hmnn.cli import display
 from hmnn.experiments import EXPERIMENTS, folders
 from hmnn.experiments.folders import Run
 from hmnn.experiments.workers import cores
-from hmnn.report import records
+from hmnn.report import progress, records, trackers
 
 Workers = Annotated[int | None, typer.Option(help="Processes at a time; one per core by default.", min=1)]
 Profile = Annotated[str | None, typer.Option(help="smoke, quick or paper (default).")]
@@ -39,6 +39,7 @@ def run(
     overwrite: Annotated[bool, typer.Option(help="Write into a folder that exists.")] = False,
     resume: Annotated[Path | None, typer.Option(help="Folder of a stopped run, to go on with.")] = None,
     workers: Workers = None,
+    track: Annotated[list[str] | None, typer.Option(help="Also tell tensorboard or mlflow; repeatable.")] = None,
 ) -> None:
     """Run an experiment: a table, figures and record.json."""
     _check.choice("experiment", name, EXPERIMENTS)
@@ -50,23 +51,27 @@ def run(
     else:
         this = Run(name, profile or "paper", seed or 0, settings or [])
     this.config(EXPERIMENTS[name])  # a bad setting must leave no folder
+    trackers.check(track or [])
     folder = resume or folders.fresh(out or Path("runs") / f"{name}-{this.profile}-{this.seed}", overwrite)
-    again = f"hmnn run {name} --resume {folder}"
-    record, table, paths = perform(this, folder, workers or len(cores()), again, new=resume is None)
+    again = " ".join([f"hmnn run {name} --resume {folder}", *(f"--track {tracker}" for tracker in track or [])])
+    record, table, paths = perform(this, folder, workers or len(cores()), again, resume is None, track or [])
     display.print_table(f"{name}, {this.profile} profile, seed {this.seed}, {record['seconds']:.0f} s", table)
     for path in paths:
         display.say(f"wrote {path}")
 
 
 def perform(
-    this: Run, folder: Path, workers: int, again: str, new: bool
+    this: Run, folder: Path, workers: int, again: str, new: bool, track: list[str]
 ) -> tuple[dict[str, Any], list[dict[str, Any]], list[Path]]:
     """Run an experiment in its folder; its record, the rows of its table and the files it wrote."""
     experiment, began = EXPERIMENTS[this.experiment], time.perf_counter()
     about = this.about(experiment)
-    with store.locked(folder.absolute()):
+    with (
+        store.locked(folder.absolute()),
+        progress.Progress(folder, new, trackers.open_(track, folder, about, new)) as told,
+    ):
         keeper = folders.open_(folder, about, workers, new)
-        with display.watched(keeper, again) as monitor:
+        with display.watched(keeper, again, told.note) as monitor:
             outcome = experiment.run(this.config(experiment), this.seed or 0, monitor)
             figures = outcome.draw(folder)
         record = about | {
@@ -82,6 +87,7 @@ def perform(
         if outcome.view:
             store.save(outcome.view, folder / folders.VIEW, about, finite=False)
         records.write(folder / folders.RECORD, record)
+        told.end(outcome.metrics)
     return record, outcome.table, [*figures, folder / folders.RECORD]
 
 

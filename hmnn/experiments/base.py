@@ -25,6 +25,9 @@ class Monitor(Protocol):
     def tick(self, label: str, steps: int = 1) -> None:
         """So many steps are done; with 0, the run only says that it is still there."""
 
+    def note(self, part: str, t: int, values: dict[str, float]) -> None:
+        """What one part of the run has to tell of time step t, for those who follow it; to be said before its tick."""
+
     def restore(self, name: str, state: Any) -> tuple[Any, list[Any]]:
         """The kept state and results of one part of the run; the state given here and no results if there are none."""
 
@@ -51,6 +54,9 @@ class Quiet(NamedTuple):
 
     def tick(self, label: str, steps: int = 1) -> None:
         """Nobody counts."""
+
+    def note(self, part: str, t: int, values: dict[str, float]) -> None:
+        """Nobody listens."""
 
     def restore(self, name: str, state: Any) -> tuple[Any, list[Any]]:
         """Read the last complete time step; named tuples among the results come back as dictionaries."""

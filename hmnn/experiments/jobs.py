@@ -14,6 +14,7 @@ from hmnn.experiments.workers import Ask, JobError, Task
 from hmnn.store import leaves
 
 __all__ = ["Job", "JobError", "run"]
+_Noted = tuple[str, int, dict[str, float]]
 
 
 class Job(NamedTuple):
@@ -53,28 +54,43 @@ def run(jobs: list[Job], monitor: Monitor, workers: int = 0) -> dict[str, Any]:
     processes.share(
         iter(left),
         min(workers, len(left)),
-        hear=lambda name, message: monitor.tick(*message),
+        hear=lambda name, message: _hear(monitor, *message),
         done=lambda name, kept: found.update({name: kept["result"]}),
         idle=lambda: monitor.tick("", 0),
+        last=lambda name, message: _note(monitor, message[2]),
     )
     return {name: found[name] for name in names}
 
 
+def _hear(monitor: Monitor, label: str, steps: int, notes: list[_Noted]) -> None:
+    _note(monitor, notes)
+    monitor.tick(label, steps)  # last, for here a stop is acted on
+
+
+def _note(monitor: Monitor, notes: list[_Noted]) -> None:
+    for noted in notes:
+        monitor.note(*noted)
+
+
 class _Watch:
-    """The monitor of one job: its time steps are told to whoever shows them."""
+    """The monitor of one job: its time steps are told to whoever shows them, notes and tick in one message."""
 
     workers = 0
 
     def __init__(self, keeper: Quiet, ask: Ask) -> None:
         self.keeper, self.ask, self.told = keeper, ask, 0
-        self.checkpoint = keeper.checkpoint
+        self.checkpoint, self.notes = keeper.checkpoint, list[_Noted]()
 
     def total(self, steps: int) -> None:
         """Known already: Job.steps."""
 
     def tick(self, label: str, steps: int = 1) -> None:
         self.told += steps
-        self.ask((label, steps))
+        notes, self.notes = self.notes, []
+        self.ask((label, steps, notes))
+
+    def note(self, part: str, t: int, values: dict[str, float]) -> None:
+        self.notes.append((part, t, values))
 
     def restore(self, name: str, state: Any) -> tuple[Any, list[Any]]:
         state, results = self.keeper.restore(name, state)

@@ -21,7 +21,7 @@ from hmnn.core import full
 from hmnn.core.families import scale
 from hmnn.data.drift import drifting_weights, logistic_drift
 from hmnn.data.streams import Stream
-from hmnn.experiments import jobs
+from hmnn.experiments import jobs, notes
 from hmnn.experiments.base import Experiment, Monitor, Outcome, Report, Search
 from hmnn.methods import Method, hmnn, kurle, laplace
 from hmnn.networks import linear
@@ -31,6 +31,7 @@ BURN_IN = 10
 """First time steps that no score counts: every method starts at 0."""
 SAVED = 25
 """Time steps between two checkpoints; a step takes less time than saving it."""
+NOTED = ("mean of w1", "mean of w2", "sd of w1", "sd of w2")
 
 
 @dataclass(frozen=True)
@@ -163,6 +164,7 @@ def _job(argument: tuple[Config, str, int], monitor: Monitor, name: str) -> Floa
     for t in range(len(found), len(stream)):
         state, info = model.step(state, stream[t])
         found.append(np.concatenate([_moments(state, config.keep if method == "hmnn_keep" else 1.0), _jumps(info)]))
+        monitor.note(name, t + 1, notes.of(info) | dict(zip(NOTED, found[-1][:2, :2].ravel().tolist(), strict=True)))
         if len(found) % SAVED == 0:
             monitor.checkpoint(name, state, found)
         monitor.tick(f"{name}, t = {t + 1}")

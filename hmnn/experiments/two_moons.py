@@ -14,7 +14,7 @@ import numpy as np
 from hmnn import metrics
 from hmnn._types import Dataset
 from hmnn.data import two_moons
-from hmnn.experiments import jobs, views
+from hmnn.experiments import jobs, notes, views
 from hmnn.experiments.base import Experiment, Monitor, Outcome
 from hmnn.methods import Method, hmnn
 from hmnn.networks import mlp
@@ -108,6 +108,7 @@ def _scenario(
         state, info = method.step(state, train[t])
         row, panel = _measure(config, method, state, t, train[t], test[t])
         steps.append((row | views.drift(info), panel))
+        monitor.note(scenario, t + 1, notes.of(info) | {column: steps[-1][0][column] for column in COLUMNS[2:]})
         monitor.checkpoint(scenario, state, steps)
         monitor.tick(f"{scenario}, t = {t}")
     return steps

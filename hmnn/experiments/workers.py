@@ -61,6 +61,7 @@ def share(
     hear: Callable[[str, Any], Any],
     done: Callable[[str, Any], None],
     idle: Callable[[], None],
+    last: Callable[[str, Any], None] = lambda name, message: None,
 ) -> None:
     """Do all tasks, the next one by whoever is free; on any trouble all stop at their next question.
 
@@ -70,9 +71,10 @@ def share(
         hear: hear(name, message) answers a question of a task.
         done: done(name, result) is told at the end of each.
         idle: called now and then, so that a wish to stop can be raised from it.
+        last: last(name, message) is told the question at which another process was stopped, which has no answer.
     """
     if workers > 1:
-        _share(tasks, _hire(workers), hear, done, idle)
+        _share(tasks, _hire(workers), hear, done, idle, last)
         return
     for task in tasks:
         done(task.name, _call(task, partial(hear, task.name)))
@@ -107,7 +109,7 @@ def _sentence(name: str, error: Exception) -> str:
     return f"Job {name!r} failed: {type(error).__name__}: {said} ({where})."
 
 
-def _share(tasks: Iterator[Task], crew: list[_Worker], hear: Any, done: Any, idle: Any) -> None:
+def _share(tasks: Iterator[Task], crew: list[_Worker], hear: Any, done: Any, idle: Any, last: Any) -> None:
     busy: dict[Any, Task] = {}
     try:
         for worker, task in zip(crew, tasks, strict=False):
@@ -125,7 +127,7 @@ def _share(tasks: Iterator[Task], crew: list[_Worker], hear: Any, done: Any, idl
                     busy[line] = _give(worker, following)
             idle()
     finally:
-        _dismiss(crew, list(busy))
+        _dismiss(crew, busy, last)
 
 
 def _hire(workers: int) -> list[_Worker]:
@@ -172,13 +174,15 @@ def _end(process: Any) -> str:
     return f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
 
 
-def _dismiss(crew: list[_Worker], busy: list[Any]) -> None:
+def _dismiss(crew: list[_Worker], busy: dict[Any, Task], last: Any) -> None:
     """Let those at work come to their next question, and end all; who interrupts this ends them at once."""
     try:
-        for line in busy:
+        for line, task in busy.items():
             with suppress(EOFError, OSError):
-                if line.recv()[0] == "ask":
+                kind, said = line.recv()
+                if kind == "ask":
                     line.send(STOP)
+                    last(task.name, said)
     finally:
         for worker in crew:
             worker.process.kill()

@@ -58,7 +58,7 @@ class Counting:
 
     def __init__(self, keeper, stop_at=None):
         self.keeper, self.workers, self.steps, self.labels, self.stop_at = keeper, keeper.workers, [0, 0], [], stop_at
-        self.restore, self.checkpoint = keeper.restore, keeper.checkpoint
+        self.restore, self.checkpoint, self.note = keeper.restore, keeper.checkpoint, keeper.note
 
     def total(self, steps):
         self.steps[1] += steps

@@ -16,7 +16,7 @@ from hmnn import DivergenceError, _check
 from hmnn._types import Dataset
 from hmnn.data.evolving import evolving_mnist
 from hmnn.data.streams import Stream
-from hmnn.experiments import forecast, jobs, views
+from hmnn.experiments import forecast, jobs, notes, views
 from hmnn.experiments.base import Experiment, Monitor, Outcome, Report, Search
 from hmnn.experiments.evolving_mnist import scores
 from hmnn.experiments.evolving_mnist.config import PROFILES, Config
@@ -81,6 +81,7 @@ def _follow(argument: Any, monitor: Monitor, name: str) -> list[dict[str, Any]]:
         width = {"mean_scale": float(info.mean_scale)} if hasattr(info, "mean_scale") else {}
         signal = views.drift(info) if method.startswith("hmnn") else {}
         found.append(scores.at(config, model, state, t, protocol, seed, parts) | width | signal)
+        monitor.note(name, t + 1, notes.of(info) | scores.noted(found[-1]))
         monitor.checkpoint(name, state, found)
         monitor.tick(f"{name}, t = {t + 1}")
     return found
@@ -101,8 +102,9 @@ def _once(argument: Any, monitor: Monitor, name: str) -> list[dict[str, Any]]:
         except DivergenceError:
             return [scores.nothing(config, parts)] * len(stream)
         found.append(float(info.mean_scale))
+        monitor.note(name, epoch := (i + 1) * epochs_kept(config), notes.of(info))
         monitor.checkpoint(name, state, found)
-        monitor.tick(f"{name}, epoch {(i + 1) * epochs_kept(config)}")
+        monitor.tick(f"{name}, epoch {epoch}")
     width = {"mean_scale": found[-1]}
     return [scores.at(config, model, state, t, protocol, seed, parts) | width for t in range(len(stream))]
 

@@ -44,6 +44,11 @@ def at(
     return found
 
 
+def noted(found: dict[str, Any]) -> dict[str, float]:
+    """The validation scores of a time step, for those who follow the run; the test is for its end."""
+    return {f"validation {key}": found["validation"][key] for key in ("accuracy", "nll", "ece")}
+
+
 def _proper(given: np.ndarray, y: np.ndarray) -> dict[str, float]:
     return {"accuracy": metrics.accuracy(given, y), "nll": metrics.log_loss(given, y), "ece": metrics.ece(given, y)}
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from hmnn import DivergenceError
 from hmnn.data.flag import clip, waving_flag
-from hmnn.experiments import jobs, views
+from hmnn.experiments import jobs, notes, views
 from hmnn.experiments.base import Experiment, Monitor, Outcome, Report, Search
 from hmnn.experiments.flag import scores
 from hmnn.experiments.flag.config import PROFILES, Config
@@ -69,9 +69,11 @@ def _watch(argument: Any, monitor: Monitor, name: str) -> dict[str, np.ndarray]:
             return {"mean": np.full((last - config.window, stream[i].y.shape[1]), np.nan)}
         signal = views.drift(info) if kind.startswith("hmnn") else {}
         kept.append(_forecast(config, kind, method, state, stream[i].y[-1:]) | signal)
+        frame = i + config.window + 1
+        monitor.note(name, frame, notes.of(info) | scores.noted(clip(), frame, kept[-1]))
         if (i + 1) % EVERY == 0:
             monitor.checkpoint(name, state, kept)
-        monitor.tick(f"{name}, frame {i + config.window + 1}")
+        monitor.tick(f"{name}, frame {frame}")
     return {key: np.stack([step[key] for step in kept]) for key in kept[0]}
 
 

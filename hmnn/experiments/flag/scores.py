@@ -23,6 +23,12 @@ def over(config: Config, frames: Clip, result: dict[str, np.ndarray], span: Iter
     return metrics.standardised_rmse(errors, frames.energy[at])
 
 
+def noted(frames: Clip, frame: int, forecast: dict[str, np.ndarray]) -> dict[str, float]:
+    """M of one frame by itself, and the mean width of its interval of 95 % where there is one."""
+    error = metrics.standardised_rmse((frames.codes[frame] - forecast["mean"])[None], frames.energy[frame][None])
+    return {"M": error} | ({"width": float(np.mean(2 * 1.96 * forecast["sd"]))} if "sd" in forecast else {})
+
+
 def first_pass(config: Config, frames: Clip, result: dict[str, np.ndarray], real: bool = False) -> float:
     """M on the validation frames, the last that most methods see for the first time."""
     return over(config, frames, result, range(config.validate_from, config.test_from, 2), real)

@@ -13,7 +13,7 @@ import numpy as np
 from hmnn import DivergenceError, _check, metrics
 from hmnn._types import Dataset
 from hmnn.data.digits import mnist
-from hmnn.experiments import forecast, jobs
+from hmnn.experiments import forecast, jobs, notes
 from hmnn.experiments.base import Experiment, Monitor, Outcome, Report, Search
 from hmnn.experiments.jobs import Job
 from hmnn.experiments.vdc_mnist import scores
@@ -83,12 +83,14 @@ def _train(argument: tuple[Config, int], monitor: Monitor, name: str) -> dict[st
     state, curve = monitor.restore(name, model.init(seed))
     for i in range(len(curve), config.epochs // config.chunk):
         try:
-            state, _ = model.step(state, train)
+            state, info = model.step(state, train)
         except DivergenceError:
             return scores.nothing(config)
         curve.append(_accuracy(model, state, validation))
+        epoch = (i + 1) * config.chunk
+        monitor.note(name, epoch, notes.of(info) | {"validation accuracy": curve[-1]})
         monitor.checkpoint(name, state, curve)
-        monitor.tick(f"{name}, epoch {(i + 1) * config.chunk}: {curve[-1]:.4f}")
+        monitor.tick(f"{name}, epoch {epoch}: {curve[-1]:.4f}")
     return {"validation": np.array(curve), "test": scores.test(config, model, state, part(config, "test"))}
 
 

@@ -1,0 +1,118 @@
+"""What a run tells while it goes on: `progress.jsonl` in its folder, and trackers that hear the same.
+
+A line is {"time": seconds, "part": name of a job, "t": time step, "values": {name: finite number}}. Seconds are those
+that the run has worked, and go on where a stopped run had come to. Lines are appended whole, by one process. A resumed
+run may do a time step again, which has the same values, so its line is not written twice; should two lines have the
+same part and t all the same, the last one counts.
+"""
+
+import json
+import math
+import time
+import warnings
+from pathlib import Path
+from typing import Any, Protocol
+
+NAME = "progress.jsonl"
+
+
+class Follower(Protocol):
+    """Who hears what a run tells; whatever it raises, the run goes on without it."""
+
+    name: str
+
+    def note(self, seconds: float, part: str, t: int, values: dict[str, float]) -> None:
+        """Time step t of a part of the run is done."""
+
+    def end(self, metrics: dict[str, Any]) -> None:
+        """The run has come to its end, and found this."""
+
+    def close(self) -> None:
+        """Nothing more will be told, whether or not the run came to its end."""
+
+
+class Progress:
+    """Tells the file and the trackers what the run notes."""
+
+    def __init__(self, folder: Path, new: bool, trackers: list[Any]) -> None:
+        """Begin the file, or mend it and go on; a tracker that was not there before is told all that the file has."""
+        path = folder / NAME
+        if new:
+            path.unlink(missing_ok=True)
+        lines = mend(path)
+        self.told = {(line["part"], line["t"]) for line in lines}
+        self.began = time.perf_counter() - max((line["time"] for line in lines), default=0.0)
+        self.followers: list[Follower] = [_File(path), *trackers]
+        for line in lines:
+            self._tell([tracker for tracker in trackers if tracker.fresh], "note", *line.values())
+
+    def note(self, part: str, t: int, values: dict[str, float]) -> None:
+        """Tell all followers of a time step; numbers that are not finite are left out."""
+        if (part, t) in self.told:
+            return
+        self.told.add((part, t))
+        values = {name: value for name, value in values.items() if math.isfinite(value)}
+        self._tell(self.followers, "note", round(time.perf_counter() - self.began, 3), part, t, values)
+
+    def end(self, metrics: dict[str, Any]) -> None:
+        """Tell all followers what was found."""
+        self._tell(self.followers, "end", metrics)
+
+    def __enter__(self) -> "Progress":
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self._tell(self.followers, "close")
+
+    def _tell(self, whom: list[Follower], what: str, *said: Any) -> None:
+        for follower in [follower for follower in whom if follower in self.followers]:
+            try:
+                getattr(follower, what)(*said)
+            except Exception as error:
+                self.followers.remove(follower)
+                why = f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
+                warning = f"{follower.name} failed and is told nothing more; the run goes on. {why}"
+                warnings.warn(warning, RuntimeWarning, stacklevel=3)
+
+
+class _File:
+    """Appends lines; each is in the system's hands when `note` returns, and is not waited for."""
+
+    name = NAME
+
+    def __init__(self, path: Path) -> None:
+        self.file = open(path, "ab", buffering=0)  # noqa: SIM115
+
+    def note(self, seconds: float, part: str, t: int, values: dict[str, float]) -> None:
+        line = json.dumps({"time": seconds, "part": part, "t": t, "values": values}, allow_nan=False) + "\n"
+        if self.file.write(line.encode()) != len(line.encode()):
+            raise OSError("the disk is full")
+
+    def end(self, metrics: dict[str, Any]) -> None:
+        pass
+
+    def close(self) -> None:
+        self.file.close()
+
+
+def read(path: Path) -> list[dict[str, Any]]:
+    """The lines of a file, the last one of each part and t; what is no such line, as after a kill, is passed over."""
+    found: dict[tuple[str, int], dict[str, Any]] = {}
+    for text in path.read_bytes().splitlines() if path.exists() else ():
+        try:
+            line = json.loads(text)
+            line = {key: line[key] for key in ("time", "part", "t", "values")}
+            found[line["part"], line["t"]] = line
+        except (ValueError, KeyError, TypeError):
+            continue
+    return list(found.values())
+
+
+def mend(path: Path) -> list[dict[str, Any]]:
+    """Cut off a last line that was not written to its end, and return the others."""
+    if path.exists():
+        content = path.read_bytes()
+        if (whole := content.rfind(b"\n") + 1) < len(content):
+            with open(path, "r+b") as file:
+                file.truncate(whole)
+    return read(path)
