@@ -16,7 +16,8 @@ from hmnn import _check, store
 from hmnn._types import Number
 from hmnn.core import kernels
 from hmnn.core.natural import Moments, Noise, Outlook
-from hmnn.estimators import engine, inputs
+from hmnn.estimators import batch, engine, inputs
+from hmnn.estimators.batch import Batch
 from hmnn.estimators.engine import Engine, Memory, Settings
 from hmnn.estimators.inputs import Scaler
 
@@ -164,13 +165,15 @@ class Filter(BaseEstimator):
     def _learn(self, x: ndarray, y: ndarray, sample_weight: Any, memory: Memory) -> Memory:
         """One time step with checked rows; y as the network has it, but not standardised."""
         weight = _check_sample_weight(sample_weight, x, dtype=np.float64, ensure_non_negative=True)
-        real = weight > 0
-        if not real.any():
+        if not (weight > 0).any():
             raise _check.fail("sample_weight", "positive for one row at least", "zeros")
-        x, y, weight = x[real], y[real], weight[real]
-        memory = memory._replace(x=inputs.absorbed(memory.x, x, weight), y=self._absorbed(memory.y, y, weight))
-        rows = inputs.against(memory.x, x) if self.standardise else x
-        return engine.learn(self._engine(), memory, rows, self._target(memory.y, y), weight)
+        rows = batch.merged(Batch(x, y, weight))
+        memory = memory._replace(
+            x=inputs.absorbed(memory.x, rows.x, rows.weight), y=self._absorbed(memory.y, rows.y, rows.weight)
+        )
+        scaled = inputs.against(memory.x, rows.x) if self.standardise else rows.x
+        data = batch.written_out(Batch(scaled, self._target(memory.y, rows.y), rows.weight))
+        return engine.learn(self._engine(), memory, *data)
 
     def _absorbed(self, scaler: Scaler, y: ndarray, weight: ndarray) -> Scaler:
         return scaler

@@ -15,16 +15,12 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from hmnn.estimators import HMNNClassifier, HMNNRegressor
 
-ORDER = "the check asks for seven equal digits, which single precision has not; test_natural.py shows the law in double"
-EXPECTED = {"check_sample_weight_equivalence_on_dense_data": ORDER}
-
 
 @parametrize_with_checks(
     [
         HMNNClassifier(hidden=(8,), projection="natural", random_state=0),
         HMNNRegressor(hidden=(8,), projection="natural", random_state=0),
-    ],
-    expected_failed_checks=lambda model: EXPECTED if isinstance(model, HMNNClassifier) else {},
+    ]
 )
 def test_scikit_learn_checks(estimator, check):
     check(estimator)
