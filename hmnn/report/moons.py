@@ -82,7 +82,7 @@ def _dots(axis: Axes, panel: Panel, size: float) -> None:
 
 
 def _data(axis: Axes, panel: Panel) -> None:
-    _dots(axis, panel, 14)
+    _dots(axis, panel, 14.0)
 
 
 def _length(axis: Axes, panel: Panel) -> Any:
@@ -90,7 +90,7 @@ def _length(axis: Axes, panel: Panel) -> Any:
         panel.across, panel.up, panel.upper - panel.lower, vmin=0, vmax=1, cmap="viridis", shading="nearest"
     )
     axis.contour(panel.across, panel.up, panel.probability, levels=[0.5], colors="white", linewidths=1.2)
-    _dots(axis, panel, 7)
+    _dots(axis, panel, 7.0)
     return image
 
 

@@ -8,8 +8,9 @@ import numpy as np
 
 from hmnn.report.site.parts import Figure, Film
 from hmnn.report.site.sections import drawing
-from hmnn.report.site.sections.palette import HUES, Look, look
+from hmnn.report.site.sections.palette import GREY, HUES, Look, look
 
+LAYER = re.compile(r"layers\[(\d+)\]\.(weight|bias)")
 SETTINGS = ("seed", "profile", "set", "chosen", "settings", "made", "config", "workers", "seconds", "versions")
 SMOKE = "This is the smoke profile: it shows that everything runs, and its numbers mean nothing."
 QUICK = "This is the quick profile, smaller than the paper's: its numbers are not those of the experiment."
@@ -119,22 +120,31 @@ def drift(signals: dict[str, dict[str, Any]], x: Any, x_label: str, phi: Any, na
     order = sorted(seen, key=lambda leaf: (leaf != ALL, leaf))
     for i, (panel, leaves) in enumerate(signals.items()):
         for place, leaf in enumerate(name for name in order if name in leaves):
-            drawn = Look("#808080", "solid", 3.0) if leaf == ALL else look("", place - 1)
-            data.append(drawing.line(layer(leaf), x, leaves[leaf], drawn, i, showlegend=_first(data, layer(leaf))))
+            shown = {"showlegend": _first(data, layer(leaf)), "mode": "lines+markers" if len(x) < FEW else "lines"}
+            data.append(drawing.line(layer(leaf), x, leaves[leaf], _leaf(leaf, place), i) | shown)
             rows += drawing.columns(panel=[panel] * len(x), weights=[layer(leaf)] * len(x), at=x, signal=leaves[leaf])
-    labels = [f"{panel}: big jump" if panel else "probability of a big jump" for panel in signals]
+    labels = [f"big jump, {panel}" if panel else "probability of a big jump" for panel in signals]
     layout = drawing.stacked(x_label, *labels)
     if isinstance(phi, int | float):
         layout["shapes"] = [level(phi, i) for i in range(len(signals))]
     return Figure(name, "Where do the weights jump? The drift signal", {"data": data, "layout": layout}, caption, rows)
 
 
-ALL = "all weights"
+ALL, FEW = "all weights", 30
 DRIFT = (
     "The probability, given the new weights, that a weight was reached by the big jump of the kernel rather than the "
     "small one, averaged over the weights of a layer. The dotted line is the probability of a big jump before the data "
     "are seen: above it the layer moves more than usual, below it the layer stays."
 )
+
+
+def _leaf(leaf: str, place: int) -> Look:
+    """A hue for each layer, dots for its biases, a thick grey line for all weights."""
+    if leaf == ALL:
+        return Look(GREY, "solid", 3.0)
+    if found := LAYER.fullmatch(leaf):
+        return Look(HUES[int(found[1]) % len(HUES)], "solid" if found[2] == "weight" else "dot")
+    return look(leaf, place)
 
 
 def _first(data: list[drawing.Plot], name: str) -> bool:
@@ -143,14 +153,14 @@ def _first(data: list[drawing.Plot], name: str) -> bool:
 
 def level(value: float, panel: int) -> drawing.Plot:
     """A dotted line across a panel."""
-    pen = {"color": "#808080", "width": 1, "dash": "dot"}
+    pen = {"color": GREY, "width": 1, "dash": "dot"}
     place = {"xref": "paper", "x0": 0, "x1": 1, "yref": drawing.axis("y", panel), "y0": value, "y1": value}
     return {"type": "line", "line": pen} | place
 
 
 def layer(leaf: str) -> str:
     """A leaf as a reader calls it: "layers[0].weight" is "layer 1, weights"."""
-    if found := re.fullmatch(r"layers\[(\d+)\]\.(weight|bias)", leaf):
+    if found := LAYER.fullmatch(leaf):
         return f"layer {int(found[1]) + 1}, {'weights' if found[2] == 'weight' else 'biases'}"
     return leaf
 

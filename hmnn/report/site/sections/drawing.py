@@ -16,7 +16,8 @@ def numbers(values: Any, digits: int = 4) -> list[Any]:
     array = np.asarray(values)
     if array.dtype.kind in "iub":
         return array.tolist()
-    rounded: list[Any] = [_rounded(value, digits) for value in array.astype(np.float64).ravel().tolist()]
+    flat, end = array.astype(np.float64).ravel().tolist(), float("inf")
+    rounded: list[Any] = [float(f"{value:.{digits}g}") if abs(value) < end else None for value in flat]
     for size in array.shape[:0:-1]:
         rounded = [rounded[i : i + size] for i in range(0, len(rounded), size)]
     return rounded
@@ -25,10 +26,6 @@ def numbers(values: Any, digits: int = 4) -> list[Any]:
 def number(value: Any, digits: int = 4) -> Any:
     """One number, likewise."""
     return numbers([np.nan if value is None else value], digits)[0]
-
-
-def _rounded(value: float, digits: int) -> float | None:
-    return float(f"{value:.{digits}g}") if abs(value) < float("inf") else None
 
 
 def across(x: Any) -> dict[str, Any]:
@@ -74,6 +71,12 @@ def stacked(x: str, *y: str, shares: Sequence[float] = (), height: int = 0, **mo
         layout[name] = {"title": {"text": label}, "domain": numbers([max(bottom, 0.0), top])}
         top = bottom - gap
     return merged(layout, more)
+
+
+def logarithmic(layout: Plot, *axes: str) -> None:
+    """Make axes logarithmic, with 1, 2 and 5 told."""
+    for name in axes:
+        layout[name] |= {"type": "log", "dtick": "D2"}
 
 
 def merged(layout: Plot, more: Plot) -> Plot:

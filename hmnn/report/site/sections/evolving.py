@@ -45,11 +45,12 @@ def accuracy_over_time(record: Record, view: View) -> Figure:
         chances = view["chances"]
         data = [*data, drawing.line("perfect reader", steps, np.maximum(chances, 1 - chances), TRUTH)]
         data.append(drawing.line("f_t", steps, chances, Look("#808080", "solid", 2.0), 1, showlegend=True))
-        both = drawing.stacked("time step", "test accuracy", "f_t", shares=(3, 1), height=600)
+        both = drawing.stacked("time step", "test accuracy", "f_t", shares=(3.0, 1.0), height=600)
         layout = layout | both | {"shapes": [common.level(0.5, 1)]}
         layout["yaxis2"] |= {"range": [-0.05, 1.05]}
     layout["yaxis"] |= {"range": [0, 1.02]}
     layout["hovermode"] = "closest"
+    layout["xaxis"] |= {"dtick": 1 if len(steps) < common.FEW else 10}
     caption = (
         "Every time step brings 10 000 digits; a digit is named by its label with probability f_t (below), else by the "
         "next one. The dashed line is a reader who never mistakes a digit and always gives the more probable name. "

@@ -106,11 +106,10 @@ def scores(record: Record, view: View) -> Figure:
 
 def drift(record: Record, view: View) -> Figure | None:
     """The drift signal of the two networks of HMNN, layer by layer."""
-    signals = {_label(view, method): leaves for method, leaves in view.get("drift", {}).items()}
-    length = min((len(signal) for leaves in signals.values() for signal in leaves.values()), default=0)
-    signals = {panel: {leaf: signal[:length] for leaf, signal in leaves.items()} for panel, leaves in signals.items()}
+    methods = [method for method in record["metrics"]["M"] if method in view.get("drift", {})]
+    signals = {_label(view, method): _alone(view["drift"][method]) for method in methods}
+    length = len(view["drift"][methods[0]][common.ALL]) if methods else 0
     frames = np.arange(length) + record["config"]["window"]
-    signals = {panel: _alone(leaves) for panel, leaves in signals.items()}
     caption = f"{common.DRIFT} The first seed; {common.words(record)}."
     return common.drift(signals, frames, "frame", None, "drift", caption)
 

@@ -32,7 +32,7 @@ def weights(record: Record, view: View) -> Figure | None:
     data = [drawing.line("truth", steps, truth[:, i], TRUTH, i) for i in range(2)]
     for place, method in enumerate(methods):
         data += _paths(view[method], steps, method, place)
-    layout = drawing.stacked("time step", *WEIGHTS, shares=(3, 3, 2), height=720)
+    layout = drawing.stacked("time step", *WEIGHTS, shares=(3.0, 3.0, 2.0), height=720)
     caption = (
         "The true weights (dashed) and what each method says of them: posterior mean, and as an area its 95 % credible "
         "interval, which is narrow; zoom in to see it. Methods are switched on and off in the legend. "
@@ -80,8 +80,7 @@ def errors(record: Record, view: View) -> Figure | None:
         rows += drawing.columns(method=[method] * len(steps), t=steps, error=error, ratio=ratio)
     lines = drawing.line("as it should be", steps, np.ones(len(steps)), TRUTH, 1, showlegend=True)
     layout = drawing.stacked("time step", "error of the mean", "error / stated deviation", height=620)
-    layout["yaxis"] |= {"type": "log"}
-    layout["yaxis2"] |= {"type": "log"}
+    drawing.logarithmic(layout, "yaxis", "yaxis2")
     caption = (
         f"Root mean squares over both weights, all runs and the last {WINDOW} time steps. Above, how far the posterior "
         "mean is from the truth. Below, the same error divided by the posterior standard deviation: 1 (dashed) for a "
@@ -111,8 +110,7 @@ def scores(record: Record, view: View) -> Figure:
         rows += drawing.columns(method=[method] * len(x), rmse=x, z_rms=y)
     layout = drawing.stacked("root mean squared error of the posterior mean", "error / stated deviation", height=440)
     layout["hovermode"] = "closest"
-    layout["xaxis"] |= {"type": "log"}
-    layout["yaxis"] |= {"type": "log"}
+    drawing.logarithmic(layout, "xaxis", "yaxis")
     layout["shapes"] = [common.level(1.0, 0)]
     caption = (
         "A dot is one run, after its first time steps. Left is a smaller error; the dotted line is where errors are as "

@@ -78,8 +78,8 @@ def _points(panel: dict[str, Any], label: str | None, colour: str, place: dict[s
 
 def _plane_layout(view: View) -> Plot:
     layout: Plot = {"height": 820, "showlegend": False, "margin": {"l": 60, "r": 20, "t": 40, "b": 50}}
-    reach = _reach(view)
-    for column, words in enumerate(SCENARIOS.values()):
+    for column, (scenario, words) in enumerate(SCENARIOS.items()):
+        reach = _reach(view[scenario])
         for row in range(2):
             panel = column + 2 * row
             wide, high = ([0.0, 0.47], [0.53, 1.0])[column], ([0.54, 1.0], [0.0, 0.46])[row]
@@ -92,10 +92,9 @@ def _plane_layout(view: View) -> Plot:
     return layout
 
 
-def _reach(view: View) -> float:
-    edges = [
-        np.abs(panel[key].astype(np.float64)).max() for s in SCENARIOS for panel in view[s] for key in ("across", "up")
-    ]
+def _reach(panels: list[dict[str, Any]]) -> float:
+    """Half the side of a square about the origin that holds the grids of all time steps."""
+    edges = [np.abs(panel[key].astype(np.float64)).max() for panel in panels for key in ("across", "up")]
     return drawing.number(max(edges), 3)
 
 
@@ -119,15 +118,15 @@ def surface(record: Record, view: View) -> Figure | None:
         return None
     frames = [{"name": name, "data": _surfaces(view, t), "traces": list(range(6))} for t, name in enumerate(steps)]
     layout: Plot = {"height": 520, "margin": {"l": 0, "r": 0, "t": 40, "b": 0}, "showlegend": False}
-    eye = {"eye": {"x": 1.45, "y": -1.45, "z": 0.9}}
-    reach = _reach(view)
-    for column, words in enumerate(SCENARIOS.values()):
+    eye = {"eye": {"x": 1.2, "y": -1.2, "z": 0.85}, "center": {"x": 0, "y": 0, "z": -0.15}}
+    for column, (scenario, words) in enumerate(SCENARIOS.items()):
+        reach = _reach(view[scenario])
         flat = {"range": [-reach, reach]}
         layout[f"scene{column + 1}" if column else "scene"] = {
             "domain": {"x": ([0.0, 0.48], [0.52, 1.0])[column], "y": [0, 1]},
             "xaxis": {"title": {"text": "x1"}} | flat,
             "yaxis": {"title": {"text": "x2"}} | flat,
-            "zaxis": {"title": {"text": "probability"}, "range": [0, 1]},
+            "zaxis": {"title": {"text": "p"}, "range": [0, 1], "tickvals": [0, 0.5, 1]},
             "camera": eye,
             "aspectmode": "manual",
             "aspectratio": {"x": 1, "y": 1, "z": 0.6},
@@ -135,7 +134,7 @@ def surface(record: Record, view: View) -> Figure | None:
         layout.setdefault("annotations", []).append(drawing.note(words, (0.0, 0.52)[column], 1.01))
     layout["sliders"] = drawing.slider(steps, "turned by ")
     caption = (
-        "The probability of the second class as a surface, between the lower and the upper end of its 95 % credible "
+        "The probability p of the second class as a surface, between the lower and the upper end of its 95 % credible "
         "interval, in grey: where the three are together the network knows, where they part it does not. Drag to turn. "
         f"Every second point of the grid is drawn. {_made(record)}"
     )
