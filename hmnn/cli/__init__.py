@@ -1,4 +1,4 @@
-"""The command line: hmnn list | run | sweep | reproduce | inspect | data."""
+"""The command line: hmnn list | run | sweep | reproduce | stream | report | inspect | data."""
 
 import os
 import sys
@@ -7,7 +7,7 @@ from typing import Any
 import typer
 
 from hmnn import DivergenceError
-from hmnn.cli import data, inspect, reproduce, run, stream, sweep
+from hmnn.cli import data, inspect, report, reproduce, run, stream, sweep
 from hmnn.cli.display import StoppedError
 from hmnn.data import files
 from hmnn.experiments import workers
@@ -21,6 +21,7 @@ app.command()(run.run)
 app.command()(sweep.sweep)
 app.command()(reproduce.reproduce)
 app.command()(stream.stream)
+app.command()(report.report)
 app.command()(inspect.inspect)
 app.add_typer(data.app, name="data")
 

@@ -3,6 +3,7 @@
 import shlex
 import sys
 import time
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,7 +12,7 @@ from rich.console import Console
 from rich.table import Table
 
 from hmnn import _check, store
-from hmnn.cli import display
+from hmnn.cli import display, report
 from hmnn.experiments import EXPERIMENTS, folders
 from hmnn.experiments.folders import Run
 from hmnn.experiments.workers import cores
@@ -40,6 +41,7 @@ def run(
     resume: Annotated[Path | None, typer.Option(help="Folder of a stopped run, to go on with.")] = None,
     workers: Workers = None,
     track: Annotated[list[str] | None, typer.Option(help="Also tell tensorboard or mlflow; repeatable.")] = None,
+    show: Annotated[bool, typer.Option("--open", help="Show the run in the browser, and its page at the end.")] = False,
 ) -> None:
     """Run an experiment: a table, figures and record.json."""
     _check.choice("experiment", name, EXPERIMENTS)
@@ -52,12 +54,17 @@ def run(
         this = Run(name, profile or "paper", seed or 0, settings or [])
     this.config(EXPERIMENTS[name])  # a bad setting must leave no folder
     trackers.check(track or [])
+    if show:
+        report.check()
     folder = resume or folders.fresh(out or Path("runs") / f"{name}-{this.profile}-{this.seed}", overwrite)
     again = " ".join([f"hmnn run {name} --resume {folder}", *(f"--track {tracker}" for tracker in track or [])])
-    record, table, paths = perform(this, folder, workers or len(cores()), again, resume is None, track or [])
-    display.print_table(f"{name}, {this.profile} profile, seed {this.seed}, {record['seconds']:.0f} s", table)
-    for path in paths:
-        display.say(f"wrote {path}")
+    with report.followed(folder) if show else nullcontext() as address:
+        record, table, paths = perform(this, folder, workers or len(cores()), again, resume is None, track or [])
+        display.print_table(f"{name}, {this.profile} profile, seed {this.seed}, {record['seconds']:.0f} s", table)
+        for path in paths:
+            display.say(f"wrote {path}")
+        if address is not None:
+            report.wait(address)
 
 
 def perform(

@@ -8,8 +8,13 @@ from xml.etree import ElementTree
 from hmnn.report import records
 
 Element = ElementTree.Element
-TAG = re.compile(r"<(?!/?(?:br|b|i|sub|sup|extra)/?>)", re.IGNORECASE)
-"""What plotly could take for the beginning of an element, such as a link; bare tags of type are left."""
+TAG = re.compile(r"<(?!/?(?:br|extra)/?>)", re.IGNORECASE)
+"""What plotly could take for the beginning of an element, such as a link; line breaks are left."""
+
+NUMBER = re.compile(r"[-+]?\d+(\.\d+)?|-")
+"""A number that is written already, or that there is none."""
+SHORT = 32
+"""Characters in a cell that stay on one line; the box of the table scrolls."""
 
 
 def element(tag: str, *children: Any, **attributes: str | None) -> Element:
@@ -43,7 +48,7 @@ def data(value: Any) -> Element:
 
 
 def untagged(value: Any) -> Any:
-    """Plotly's figure with every tag in its strings made text, but for line breaks and type."""
+    """Plotly's figure with every tag in its strings made text, but for line breaks."""
     if isinstance(value, dict):
         return {key: untagged(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
@@ -70,8 +75,10 @@ def box(caption: str, *parts: Element) -> Element:
 
 
 def cell(value: Any, kind: str | None = None, scope: str | None = None) -> Element:
-    """A cell, which heads its row or column if it has a scope."""
-    return element("th" if scope else "td", words(value), class_=kind, scope=scope)
+    """A cell, which heads its row or column if it has a scope; a few words are kept on one line."""
+    text = words(value)
+    kinds = " ".join(filter(None, [kind, "short" if len(text) <= SHORT else None]))
+    return element("th" if scope else "td", text, class_=kinds or None, scope=scope)
 
 
 def words(value: Any) -> str:
@@ -92,4 +99,6 @@ def _decimal(value: float) -> str:
 
 
 def _is_number(value: Any) -> bool:
+    if isinstance(value, str):
+        return NUMBER.fullmatch(value) is not None
     return isinstance(value, int | float) and not isinstance(value, bool)

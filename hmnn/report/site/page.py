@@ -39,7 +39,7 @@ class Running(NamedTuple):
 
 def entry(record: dict[str, Any], section: Section) -> Entry:
     """A record's place on the page; a stream has no summary, so its models' first scores stand in the overview."""
-    rows = record.get("summary") or []
+    rows = [{key: row.get(key) for key in ("what", "ours", "paper")} for row in record.get("summary") or []]
     if not rows and isinstance(record.get("stream"), str):
         rows = [
             {"what": f"{key}, {model}", "ours": values[key], "paper": None}
@@ -110,7 +110,7 @@ def _overview(entries: list[Entry]) -> Element:
     bodies = []
     for section, rows in entries:
         link = element("a", section.title, href=f"#{section.name}")
-        first = element("tr", element("th", link, *_seed(section), scope="rowgroup", colspan=str(len(kinds))))
+        first = element("tr", element("th", link, *_run(section), scope="rowgroup", colspan=str(len(kinds))))
         lines = [element("tr", *(markup.cell(row.get(c), kind) for c, kind in kinds.items())) for row in rows]
         bodies.append(element("tbody", first, *lines))
     caption = "Every experiment: our numbers beside the paper\u2019s, where it gives one."
@@ -118,9 +118,11 @@ def _overview(entries: list[Entry]) -> Element:
     return element("section", element("h2", "Overview"), box, id="overview", class_="overview")
 
 
-def _seed(section: Section) -> list[Element]:
-    seed = section.settings.get("seed")
-    return [] if seed is None else [element("span", f"seed {markup.words(seed)}", class_="seed")]
+def _run(section: Section) -> list[Element]:
+    profile, seed = (section.settings.get(key) for key in ("profile", "seed"))
+    said = [f"{markup.words(profile)} profile"] if profile is not None else []
+    said += [f"seed {markup.words(seed)}"] if seed is not None else []
+    return [element("span", ", ".join(said), class_="run")] if said else []
 
 
 def _followed(i: int, run: Running) -> Element:
@@ -136,7 +138,8 @@ def _followed(i: int, run: Running) -> Element:
 
 
 def _section(section: Section) -> Element:
-    parts = [element("h2", section.title), element("p", section.question, class_="question")]
+    parts = [element("h2", section.title)]
+    parts += [element("p", section.question, class_="question")] if section.question else []
     parts += [element("p", note, class_="note") for note in section.notes]
     if section.table:
         parts.append(markup.table(f"{section.title}: results", section.table))

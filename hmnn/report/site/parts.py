@@ -10,7 +10,7 @@ class Figure(NamedTuple):
     """Lower-case words with hyphens, unique within its section: its anchor and the name of its downloads."""
     title: str
     plot: dict[str, Any]
-    """Plotly's figure as plain JSON: data, layout and, with a slider, frames. Ground and text have the page's colours."""
+    """Plotly's figure as plain JSON: data, layout and, with a slider, frames; the page colours ground and text."""
     caption: str
     """What is drawn and what one sees; also what a screen reader says in place of the drawing."""
     rows: list[dict[str, Any]]

@@ -7,7 +7,7 @@
 
   hmnn.template = () => {
     const [ink, muted, rule, ground] = ["ink", "muted", "rule", "ground"].map(hmnn.colour);
-    const axis = { gridcolor: rule, linecolor: muted, zerolinecolor: rule, tickcolor: muted, tickfont: { color: muted }, automargin: true };
+    const axis = { gridcolor: rule, linecolor: muted, zerolinecolor: rule, tickcolor: muted, tickfont: { color: muted, size: narrow() ? 11 : 12 }, title: { font: { size: narrow() ? 12 : 13 } }, automargin: true };
     const scene = { ...axis, backgroundcolor: ground, showbackground: false };
     const words = { font: { color: ink } };
     return {
@@ -26,15 +26,35 @@
   };
 
   // The page has the title, the legend and the slider; columns of panels keep a width that can be read.
-  hmnn.layout = (given) => {
+  hmnn.layout = (given, data = []) => {
     const { title, sliders, updatemenus, width, ...rest } = given;
-    const deep = Object.keys(rest).some((key) => key.startsWith("scene"));
+    const deep = data.some((trace) => ["surface", "scatter3d", "mesh3d"].includes(trace.type));
+    if (deep && narrow()) {
+      for (const key of new Set(["scene", ...Object.keys(rest).filter((name) => /^scene\d+$/.test(name))])) rest[key] = further(rest[key]);
+    }
     const touch = matchMedia("(pointer: coarse)").matches; // there, dragging must scroll the page
+    if (narrow()) slim(rest);
     return {
       height: narrow() ? 340 : 420, margin: deep ? { l: 0, r: 0, t: 0, b: 0 } : { l: 60, r: 20, t: 16, b: 50 }, ...(touch ? { dragmode: false } : {}),
       ...rest, showlegend: false, autosize: true, template: hmnn.template(),
     };
   };
+
+  // On a phone a long label takes two lines, and a square no more height than width.
+  function slim(layout) {
+    for (const axis of Object.entries(layout).filter(([key]) => /^xaxis\d*$/.test(key)).map(([, value]) => value)) {
+      const text = axis.title?.text || "";
+      const middle = text.indexOf(" ", text.length / 2 - 5);
+      if (text.length > 40 && middle > 0) axis.title.text = `${text.slice(0, middle)}<br>${text.slice(middle + 1)}`;
+    }
+    if (layout.yaxis?.scaleanchor && columns(layout) === 1) layout.height = Math.min(layout.height || 420, innerWidth);
+  }
+
+  // On a phone the corners of a scene must fit into less width.
+  function further(scene = {}) {
+    const { x = 1.25, y = 1.25, z = 1.25 } = scene.camera?.eye || {};
+    return { ...scene, camera: { ...scene.camera, eye: { x: 1.3 * x, y: 1.3 * y, z: 1.3 * z } } };
+  }
 
   function columns(layout) {
     const starts = Object.entries(layout).filter(([key]) => /^(xaxis|scene)\d*$/.test(key))
@@ -86,7 +106,7 @@
     const layout = given.layout || {};
     const wide = columns(layout);
     if (wide > 1) plot.style.minWidth = `${wide * 280}px`;
-    await Plotly.newPlot(plot, structuredClone(given.data), hmnn.layout(structuredClone(layout)), config);
+    await Plotly.newPlot(plot, structuredClone(given.data), hmnn.layout(structuredClone(layout), given.data), config);
     if (given.frames?.length) {
       await Plotly.addFrames(plot, given.frames.map((frame, i) => ({ ...frame, name: frame.name ?? String(i) })));
       frames(figure, plot, given);

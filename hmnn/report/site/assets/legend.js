@@ -21,7 +21,7 @@
     const colour = [mode === "markers" ? marker?.color : line?.color, marker?.color, fillcolor].find((c) => typeof c === "string");
     const swatch = button.firstChild;
     swatch.style.color = colour || "currentColor";
-    swatch.className = `swatch ${mode === "markers" || !line ? "dot" : line.dash && line.dash !== "solid" ? "dashed" : "line"}`;
+    swatch.className = `swatch ${mode === "markers" || !line ? "dot" : { dash: "dashed", dot: "dotted" }[line.dash] || "line"}`;
     button.setAttribute("aria-pressed", String(plot.data[group.head].visible !== "legendonly"));
   }
 
@@ -43,8 +43,7 @@
     }
   };
 
-  // Plotly's names may hold its few tags and entities; a button shows the words.
-  hmnn.text = (name) => String(name)
-    .replace(/<br\s*\/?>/gi, " ").replace(/<\/?(b|i|sub|sup|extra)>/gi, "")
+  // Plotly's names hold line breaks and entities; a button shows the words.
+  hmnn.text = (name) => String(name).replace(/<br\/?>/gi, " ")
     .replace(/&lt;/g, "<").replace(/&gt;/g, ">").replace(/&amp;/g, "&");
 })();
