@@ -33,8 +33,8 @@ class Config:
     keep_dropconnect: float = 0.8
     start_rho: tuple[float, float] = (-5.0, -4.0)
     initial_scale: float = math.log1p(math.exp(-4.5))
-    diagonal_centres: tuple[str, ...] = ("previous", "zero")
-    diagonal_memories: tuple[float, ...] = (0.25, 0.5, 0.75, 1.0)
+    diagonal_centres: tuple[str, ...] = ("previous",)
+    diagonal_memories: tuple[float, ...] = (0.25, 0.5, 0.75)
     diagonal_jump_scales: tuple[float, ...] = (math.exp(2), 0.1, 0.02, 0.005)
     diagonal_noise: float = 3.0
     """Standard deviation of a component about its forecast; the paper's loss has 0.71."""
