@@ -8,8 +8,8 @@ import jax
 
 OFTEN = {"xla_cpu_prefer_vector_width": 512, "xla_backend_optimization_level": 1}
 """How programs that run often are compiled: with the widest vectors, without passes that buy nothing."""
-ONCE = {"xla_backend_optimization_level": 0}
-"""How programs that run once are compiled: quickly."""
+ONCE = {"xla_backend_optimization_level": 0, "xla_cpu_use_fusion_emitters": False}
+"""How programs that run once are compiled: quickly, with XLA:CPU's older code generator, whose programs are slower."""
 
 
 def persist(folder: Path) -> bool:
