@@ -42,7 +42,7 @@ class Config:
     """Epochs between two checkpoints, where validation is looked at; it divides `epochs`."""
     minibatch: int = 128
     optimiser: str = "sgd"
-    start_rho: tuple[float, float] = (-3.0, -2.0)
+    start_rho: tuple[float, float] = (-5.0, -4.0)
     temperature: float = 1.0
     """Factor of the KL term; below 1 the result is a cold posterior, not Bayes."""
     draws: int = 100
