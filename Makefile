@@ -3,7 +3,7 @@ PYTHON ?= $(shell command -v python3.11 >/dev/null 2>&1 && python3.11 --version 
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: demo test lint docs bench lock
+.PHONY: demo test lint docs notebooks bench lock
 
 demo: $(READY)
 	$(BIN)/hmnn run two-moons --profile quick --out runs/demo --overwrite
@@ -17,8 +17,12 @@ lint: $(READY)
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
+# The site, in site-docs/; `.venv/bin/mkdocs serve` shows it and follows changes.
 docs: $(READY)
-	$(BIN)/python -m pytest tests/test_docs.py
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
+notebooks: $(READY)
+	$(BIN)/python docs/notebooks.py notebooks
 
 bench: $(READY)
 	@scripts=$$(ls benchmarks/*.py 2>/dev/null || true); \

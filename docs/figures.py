@@ -30,12 +30,12 @@ SHADES = LinearSegmentedColormap.from_list("classes", ["#f6dfae", "#fbfbf9", "#b
 STYLE = {
     "figure.facecolor": "#fbfbf9",  # a ground of its own, so that a figure is read on light and on dark pages
     "axes.facecolor": "#fbfbf9",
-    "font.size": 11,
+    "font.size": 10,
     "axes.spines.top": False,
     "axes.spines.right": False,
     "axes.edgecolor": "#555555",
     "text.color": INK,
-    "axes.titlesize": 11,
+    "axes.titlesize": 10,
     "legend.frameon": False,
 }
 
@@ -56,7 +56,7 @@ def chain() -> Figure:
     for t in range(16):
         state, _ = model.step(state, turning(t))
         shown[t] = state
-    figure, axes = plt.subplots(2, 4, figsize=(9, 4.9), layout="constrained")
+    figure, axes = plt.subplots(2, 4, figsize=(7.6, 4.3), layout="constrained")
     for (top, bottom), t in zip(axes.T, (0, 5, 10, 15), strict=True):
         _wires(top, [np.asarray(leaf) for leaf in jax.tree.leaves(shown[t].posterior.location)][::2])
         _border(bottom, model, shown[t], turning(t, 120))
@@ -93,7 +93,7 @@ def kernel() -> Figure:
     """The jump kernel's mixture, and what the four kernels do to the same weight."""
     w = np.linspace(-1.6, 2.6, 1200).astype(np.float32)
     before = _gaussian(1.2, 0.15)
-    figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3.4), layout="constrained")
+    figure, (left, right) = plt.subplots(1, 2, figsize=(7.6, 3.2), layout="constrained")
     rule = kernels.jump(0.9, 0.5, 10.0, 0.4, "zero")
     after = rule(before, jnp.zeros(()))
     left.plot(w, _density(before, w), color=GREY, label="before the move")
@@ -104,7 +104,7 @@ def kernel() -> Figure:
         left.fill_between(w, part, color=colour, alpha=0.35, lw=0, label=f"{name}, share {float(q):.1f}")
     left.plot(w, _density(after, w), color=INK, lw=1.6, label="after the move")
     left.set(title="one move of the jump kernel", xlabel="value of a weight", yticks=[], ylim=(0, None))
-    left.legend(loc="upper left", fontsize=9)
+    left.legend(loc="upper left", fontsize=8.5)
     rules = {
         "static: nothing moves": (kernels.static(), GREY, "-"),
         "jump: most stay, some leave": (rule, INK, "-"),
@@ -113,8 +113,8 @@ def kernel() -> Figure:
     }
     for name, (each, colour, dash) in rules.items():
         right.plot(w, _density(each(before, jnp.zeros(())), w), color=colour, ls=dash, label=name)
-    right.set(title="the same weight after one move of each kernel", xlabel="value of a weight", yticks=[], ylim=(0, 4))
-    right.legend(loc="upper left", fontsize=9)
+    right.set(title="one move of each kernel", xlabel="value of a weight", yticks=[], ylim=(0, 4))
+    right.legend(loc="upper left", fontsize=8.5)
     return figure
 
 
@@ -149,11 +149,11 @@ def three_moves() -> Figure:
     likelihood = np.exp(np.where(data.y[:, None] == 1, -np.logaddexp(0, -logits), -np.logaddexp(0, logits)).sum(axis=0))
     corrected = predicted * likelihood / np.sum(predicted * likelihood * step)
     found = state.posterior.location.weight.item(), float(scale(state.posterior.rho.weight).item())
-    figure, axes = plt.subplots(1, 3, figsize=(9, 3.2), sharey=True, layout="constrained")
+    figure, axes = plt.subplots(1, 3, figsize=(7.6, 2.9), sharey=True, layout="constrained")
     panels = (
-        ("1  predict: the weight may move", _density(before, w), predicted, None),
-        ("2  correct: multiply by what the data say", predicted, corrected, likelihood / likelihood.max()),
-        ("3  project: the nearest simple law", corrected, _density(_gaussian(*found), w), None),
+        ("1  predict: it may have moved", _density(before, w), predicted, None),
+        ("2  correct: what the data say", predicted, corrected, likelihood / likelihood.max()),
+        ("3  project: the nearest bell", corrected, _density(_gaussian(*found), w), None),
     )
     for axis, (title, old, new, heard), colour in zip(axes, panels, (GOLD, RED, BLUE), strict=True):
         axis.plot(w, old, color=GREY, lw=1.3, label="before")
@@ -162,8 +162,7 @@ def three_moves() -> Figure:
         if heard is not None:
             axis.plot(w, heard, color=INK, lw=1.2, ls=":", label="likelihood")
         axis.set(title=title, xlabel="value of a weight", yticks=[], ylim=(0, None))
-        axis.title.set_fontsize(10)
-        axis.legend(loc="upper right", fontsize=9)
+        axis.legend(loc="upper right", fontsize=8.5)
     return figure
 
 
@@ -190,7 +189,7 @@ def silence() -> Figure:
     """What the filter says of a weight while no data come."""
     truth = 1.0 + np.cumsum(np.random.default_rng(1).normal(0, 0.12, 60))
     found = _track(kernels.jump(1.0, 0.17, 10.0, 0.5), truth, lambda t: 20 <= t < 40)
-    figure, axis = plt.subplots(figsize=(9, 3.3), layout="constrained")
+    figure, axis = plt.subplots(figsize=(7.6, 2.9), layout="constrained")
     t = np.arange(1, len(truth) + 1)
     axis.axvspan(20.5, 40.5, color=GREY, alpha=0.15, lw=0)
     axis.fill_between(t, *(found[:, 0] + k * found[:, 1] for k in (-2, 2)), color=BLUE, alpha=0.25, lw=0)
@@ -198,7 +197,7 @@ def silence() -> Figure:
     axis.plot(t, truth, color=INK, lw=1.2, ls="--", label="truth")
     axis.text(30.5, 0.02, "no data", transform=axis.get_xaxis_transform(), ha="center", va="bottom", color="#555555")
     axis.set(xlabel="time step", ylabel="a weight", xlim=(1, len(truth)))
-    axis.legend(loc="upper left", fontsize=9)
+    axis.legend(loc="upper left", fontsize=8.5)
     return figure
 
 
@@ -210,7 +209,7 @@ def forgetting() -> Figure:
         "reset: remembers nothing": (kernels.reset(2.0, 2.0), RED),
         "jump: stays, and can leave": (kernels.jump(1.0, 0.5, 30.0, 0.1), BLUE),
     }
-    figure, axes = plt.subplots(1, 3, figsize=(9, 3.2), sharey=True, layout="constrained")
+    figure, axes = plt.subplots(1, 3, figsize=(7.6, 2.9), sharey=True, layout="constrained")
     t = np.arange(1, len(truth) + 1)
     for axis, (name, (rule, colour)) in zip(axes, rules.items(), strict=True):
         found = _track(rule, truth)
@@ -229,11 +228,11 @@ def mean_field() -> Figure:
     around = np.stack([np.cos(a := np.linspace(0, 2 * np.pi, 200)), np.sin(a)])
     exact = 2 * np.linalg.cholesky(np.linalg.inv(precision)) @ around
     alone = 2 * around / np.sqrt(np.diag(precision))[:, None]
-    figure, axis = plt.subplots(figsize=(4.6, 4.2), layout="constrained")
+    figure, axis = plt.subplots(figsize=(4.2, 3.8), layout="constrained")
     axis.fill(*exact, color=GREY, alpha=0.35, lw=0, label="exact posterior")
     axis.fill(*alone, color=BLUE, alpha=0.55, lw=0, label="mean field")
     axis.set(xlabel="first weight", ylabel="second weight", aspect="equal", xlim=(-2.4, 2.4), ylim=(-2.4, 2.4))
-    axis.legend(loc="upper left", fontsize=9)
+    axis.legend(loc="lower left", fontsize=8.5)
     return figure
 
 
@@ -254,7 +253,8 @@ def draw(folder: Path) -> list[Path]:
     for name, picture in PICTURES.items():
         with plt.rc_context(STYLE):
             figure = picture()
-            figure.savefig(path := folder / f"{name}.png", dpi=110)
+            figure.get_layout_engine().set(w_pad=0.08, h_pad=0.08)
+            figure.savefig(path := folder / f"{name}.png", dpi=130)
             plt.close(figure)
         paths.append(path)
     return paths

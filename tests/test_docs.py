@@ -1,15 +1,26 @@
-"""What is shown is run, what is linked is there, and no machine's name or path is committed."""
+"""What is shown is run, what is linked is there, the site builds, and no machine's name or path is committed."""
 
+import importlib
+import json
+import os
 import re
 import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
+import jax
+import nbformat
+import numpy as np
 import pytest
+from PIL import Image
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 LINKED = [*PAGES, ROOT / "CHANGELOG.md"]
+ROOMS = ["hmnn", *(f"hmnn.{room}" for room in ("methods", "networks", "estimators", "evaluate", "data", "store"))]
+WHOLE = ["hmnn.metrics", "hmnn.estimators.river"]
+"""Modules without a list of public names: all that they define is."""
 
 # Joined from pieces, so that this file does not hold them itself.
 FORBIDDEN = [
@@ -47,6 +58,50 @@ def findings(text):
     return [w for w, pattern in zip(FORBIDDEN, patterns, strict=True) if re.search(pattern, text)]
 
 
+def entries():
+    """Names in the reference, and the code between each and the next."""
+    found = {}
+    for page in sorted((ROOT / "docs" / "reference").glob("*.md")):
+        _, *parts = re.split(r"^::: ([\w.]+)$", page.read_text(), flags=re.MULTILINE)
+        found |= {name: "".join(blocks(text)) for name, text in zip(parts[::2], parts[1::2], strict=True)}
+    return found
+
+
+def thing(name):
+    """What a dotted name of the reference stands for; a module wins over what hides it in its parent."""
+    module, _, last = name.rpartition(".")
+    return getattr(importlib.import_module(module), last)
+
+
+def public():
+    """Every public name of the package and what it stands for."""
+    for room in map(importlib.import_module, ROOMS):
+        yield from ((f"{room.__name__}.{name}", getattr(room, name)) for name in room.__all__)
+    for module in map(importlib.import_module, WHOLE):
+        for name, value in vars(module).items():
+            if getattr(value, "__module__", "") == module.__name__ and name[0] != "_":
+                yield f"{module.__name__}.{name}", value
+
+
+def run(*command, folder=ROOT):
+    environment = os.environ | {"NO_MKDOCS_2_WARNING": "1", "PYTHONWARNINGS": "default"}
+    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
+
+
+def build(config, site):
+    """A strict build, in a process of its own; with --quiet mkdocs would not count its warnings."""
+    return run(sys.executable, "-m", "mkdocs", "build", "--strict", "-f", str(config), "-d", str(site))
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    """The site as `make docs` makes it."""
+    folder = tmp_path_factory.mktemp("site")
+    done = build(ROOT / "mkdocs.yml", folder)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return folder
+
+
 def names(requirements):
     """The packages of a list of requirements."""
     return {re.match(r"[\w.-]+", line).group() for line in requirements}
@@ -55,8 +110,9 @@ def names(requirements):
 @pytest.mark.parametrize("page", [p for p in PAGES if "```python" in p.read_text()], ids=lambda p: p.name)
 def test_code_on_the_page_runs(page):
     namespace = {"__name__": f"page_{page.stem}"}
-    for block in blocks(page.read_text()):
-        exec(compile(block, str(page), "exec"), namespace)
+    with jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"):  # as a reader's JAX is set
+        for block in blocks(page.read_text()):
+            exec(compile(block, str(page), "exec"), namespace)
 
 
 def test_the_quickstart_is_short():
@@ -67,6 +123,84 @@ def test_the_quickstart_is_short():
 @pytest.mark.parametrize("page", LINKED, ids=lambda p: p.name)
 def test_links_resolve(page):
     assert broken_links(page, page.read_text()) == []
+
+
+def test_the_site_has_every_page(site):
+    pages = {page.relative_to(ROOT / "docs").with_suffix(".html") for page in (ROOT / "docs").rglob("*.md")}
+    assert pages <= {page.relative_to(site) for page in site.rglob("*.html")}
+
+
+def test_the_site_asks_for_nothing_outside(site):
+    loaded = r"""<(?:script|link|img|iframe|source)[^>]*?(?:src|href)=["']?((?:https?:)?//[^"'> ]+)"""
+    pages = [*site.rglob("*.html"), *site.rglob("*.css")]
+    assert {str(p): found for p in pages if (found := re.findall(loaded, p.read_text()))} == {}
+    assert not any("@import" in p.read_text() for p in site.rglob("*.css"))
+    assert re.findall(loaded, '<link rel="x" href="https://fonts.example.com">') == ["https://fonts.example.com"]
+
+
+def test_links_and_figures_of_the_site_are_there(site):
+    checked = 0
+    for page in site.rglob("*.html"):
+        for target in re.findall(r"""(?:src|href)="([^"#?:]+)[#"]""", page.read_text()):
+            assert (page.parent / target).exists() or page.name == "404.html", f"{page}: {target}"
+            checked += 1
+    assert checked > 1000
+
+
+def test_links_that_leave_the_docs_lead_somewhere_on_the_site(site):
+    design = (site / "design.html").read_text()
+    assert 'href="reference/core.html#hmnn.core.kernels.jump"' in design  # a source file: its entry in the reference
+    assert "<code>pyproject.toml</code>" in design  # any other file: its name
+    assert (site / "results" / "flag" / "film.gif").is_file()  # a figure: a copy of it
+    assert 'href="dependencies.html"' in (site / "contributing.html").read_text()  # a page of the root: a page
+
+
+def test_a_strict_build_refuses_a_broken_link(tmp_path):
+    (tmp_path / "docs").mkdir()
+    config = tmp_path / "mkdocs.yml"
+    config.write_text(f"site_name: x\nhooks: ['{ROOT / 'docs' / 'hooks.py'}']\nplugins: []\n")
+    page = tmp_path / "docs" / "index.md"
+    page.write_text("[here](index.md)")
+    assert build(config, tmp_path / "site").returncode == 0
+    page.write_text("[nowhere](nowhere.md)")
+    assert build(config, tmp_path / "site").returncode == 1
+
+
+def test_every_public_name_is_in_the_reference():
+    shown = [thing(name) for name in entries()]
+    assert [name for name, value in public() if not any(value is other for other in shown)] == []
+    assert len(shown) > 80
+
+
+def test_every_entry_of_the_reference_has_an_example():
+    assert [name for name, code in entries().items() if not re.search(rf"\b{name.split('.')[-1]}\b", code)] == []
+
+
+def test_notebooks_have_the_code_of_the_tutorials_in_order(tmp_path):
+    done = run(sys.executable, str(ROOT / "docs" / "notebooks.py"), str(tmp_path))
+    assert done.returncode == 0, done.stderr
+    pages = sorted((ROOT / "docs" / "tutorials").glob("*.md"))
+    assert sorted(path.stem for path in tmp_path.iterdir()) == [page.stem for page in pages]
+    for page in pages:
+        notebook = nbformat.from_dict(json.loads((tmp_path / f"{page.stem}.ipynb").read_text()))
+        nbformat.validate(notebook)
+        cells = [cell.source for cell in notebook.cells if cell.cell_type == "code"]
+        assert cells == [block.strip() for block in blocks(page.read_text())]
+        prose = [cell.source for cell in notebook.cells if cell.cell_type == "markdown"]
+        assert prose[0].startswith("# ")
+        assert broken_links(ROOT / "notebooks" / "x", "\n".join(prose)) == []
+
+
+def test_the_pictures_are_those_that_the_script_draws(tmp_path):
+    done = run(sys.executable, str(ROOT / "docs" / "figures.py"), str(tmp_path))
+    assert done.returncode == 0, done.stderr
+    committed = sorted((ROOT / "docs" / "img" / "idea").glob("*.png"))
+    assert [path.name for path in committed] == sorted(path.name for path in tmp_path.iterdir())
+    for path in committed:
+        old, new = (np.asarray(Image.open(p).convert("RGB"), float) for p in (path, tmp_path / path.name))
+        assert old.shape == new.shape
+        assert np.abs(old - new).mean() < 4.0  # other fonts or another processor may move a line a little
+        assert path.stat().st_size < 200_000
 
 
 def test_a_broken_link_is_found():
