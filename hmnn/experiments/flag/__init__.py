@@ -70,7 +70,7 @@ def _watch(argument: Any, monitor: Monitor, name: str) -> dict[str, np.ndarray]:
         signal = views.drift(info) if kind.startswith("hmnn") else {}
         kept.append(_forecast(config, kind, method, state, stream[i].y[-1:]) | signal)
         frame = i + config.window + 1
-        monitor.note(name, frame, notes.of(info) | scores.noted(clip(), frame, kept[-1]))
+        monitor.note(name, frame, notes.of(info) | scores.noted(clip(protocol), frame, kept[-1]))
         if (i + 1) % EVERY == 0:
             monitor.checkpoint(name, state, kept)
         monitor.tick(f"{name}, frame {frame}")
