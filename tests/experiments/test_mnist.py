@@ -350,7 +350,7 @@ def test_settings_come_from_the_best_trial_of_each_keep(tmp_path):
     record["trials"][0]["settings"]["samples"] = [5]
     (tmp_path / "1.0.json").write_text(json.dumps(record))
     few = vdc_config.each(replace(config, samples_at_most=2))["1.0"]
-    assert few.samples == (1,)  # the best trial draws too often
+    assert (few.samples, few.learning_rates) == ((2,), (1e-5,))  # the best trial's, with fewer draws
     with pytest.raises(ValueError, match=r"search must be files with a trial of keep = 1\.0"):
         vdc_config.each(replace(VDC, search=f"{tmp_path}/0.5.json"))
     with pytest.raises(ValueError, match=r"search must be a search\.json of `hmnn sweep vdc-mnist`\. Got"):

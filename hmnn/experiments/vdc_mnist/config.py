@@ -29,7 +29,7 @@ class Config:
     search: str = ""
     """Files search.json, with commas between them, whose best settings take the place of the five fields above."""
     samples_at_most: int = 5
-    """Trials with more draws than this are passed over when the best is taken from `search`."""
+    """N, if a search found a larger one: a run with N = 5 takes five times as long."""
     seeds: int = 3
     train_rows: int = 50000
     validation_rows: int = 10000
@@ -98,6 +98,7 @@ def each(config: Config) -> dict[str, Config]:
         values: dict[str, Any] = {field: (at[i] if len(at := getattr(config, field)) > 1 else at[0],) for field in GRID}
         if found:
             values = {field: tuple(value) for field, value in found[str(keep)][0]["settings"].items()}
+            values["samples"] = (min(*values["samples"], config.samples_at_most),)
         made[str(keep)] = replace(config, keeps=(keep,), search="", **values)
     return made
 
@@ -107,9 +108,7 @@ def searched(config: Config) -> dict[str, list[dict[str, Any]]]:
     found = dict[str, list[dict[str, Any]]]()
     for name in filter(None, config.search.split(",")):
         record = _read(Path(name.strip()))
-        complete = [trial for trial in record["trials"] if trial["state"] == "complete"]
-        allowed = [trial for trial in complete if trial["settings"]["samples"][0] <= config.samples_at_most]
-        found[record["method"]] = allowed[:BEST]
+        found[record["method"]] = [trial for trial in record["trials"] if trial["state"] == "complete"][:BEST]
     missing = [str(keep) for keep in config.keeps if not found.get(str(keep))]
     if config.search and missing:
         raise _check.fail("search", f"files with a trial of keep = {missing[0]} that came to its end", config.search)
