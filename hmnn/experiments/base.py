@@ -25,7 +25,7 @@ class Monitor(Protocol):
     def tick(self, label: str, steps: int = 1) -> None:
         """So many steps are done; with 0, the run only says that it is still there."""
 
-    def note(self, part: str, t: int, values: dict[str, float]) -> None:
+    def note(self, part: str, t: int, values: dict[str, Any]) -> None:
         """What one part of the run has to tell of time step t, for those who follow it; to be said before its tick."""
 
     def restore(self, name: str, state: Any) -> tuple[Any, list[Any]]:
@@ -55,7 +55,7 @@ class Quiet(NamedTuple):
     def tick(self, label: str, steps: int = 1) -> None:
         """Nobody counts."""
 
-    def note(self, part: str, t: int, values: dict[str, float]) -> None:
+    def note(self, part: str, t: int, values: dict[str, Any]) -> None:
         """Nobody listens."""
 
     def restore(self, name: str, state: Any) -> tuple[Any, list[Any]]:

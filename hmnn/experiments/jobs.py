@@ -4,17 +4,21 @@ An experiment lists its jobs and calls `jobs.run(jobs, monitor, monitor.workers)
 the monitor that it is given, and its result is kept when it ends, so that a run that was stopped does neither again.
 """
 
+import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from hmnn import _check
+from hmnn.experiments import notes
 from hmnn.experiments import workers as processes
 from hmnn.experiments.base import Monitor, Quiet
 from hmnn.experiments.workers import Ask, JobError, Task
 from hmnn.store import leaves
 
 __all__ = ["Job", "JobError", "run"]
-_Noted = tuple[str, int, dict[str, float]]
+TOLD = 0.2
+"""Seconds between two messages that carry notes: many at once cost a small part of what they cost one by one."""
+_Noted = tuple[str, int, dict[str, Any]]
 
 
 class Job(NamedTuple):
@@ -62,14 +66,14 @@ def run(jobs: list[Job], monitor: Monitor, workers: int = 0) -> dict[str, Any]:
     return {name: found[name] for name in names}
 
 
-def _hear(monitor: Monitor, label: str, steps: int, notes: list[_Noted]) -> None:
-    _note(monitor, notes)
+def _hear(monitor: Monitor, label: str, steps: int, noted: list[_Noted]) -> None:
+    _note(monitor, noted)
     monitor.tick(label, steps)  # last, for here a stop is acted on
 
 
-def _note(monitor: Monitor, notes: list[_Noted]) -> None:
-    for noted in notes:
-        monitor.note(*noted)
+def _note(monitor: Monitor, noted: list[_Noted]) -> None:
+    for note in noted:
+        monitor.note(*note)
 
 
 class _Watch:
@@ -79,18 +83,26 @@ class _Watch:
 
     def __init__(self, keeper: Quiet, ask: Ask) -> None:
         self.keeper, self.ask, self.told = keeper, ask, 0
-        self.checkpoint, self.notes = keeper.checkpoint, list[_Noted]()
+        self.noted, self.due = list[_Noted](), 0.0
 
     def total(self, steps: int) -> None:
         """Known already: Job.steps."""
 
     def tick(self, label: str, steps: int = 1) -> None:
         self.told += steps
-        notes, self.notes = self.notes, []
-        self.ask((label, steps, notes))
+        self.ask((label, steps, self._take() if self.noted and time.monotonic() >= self.due else []))
 
-    def note(self, part: str, t: int, values: dict[str, float]) -> None:
-        self.notes.append((part, t, values))
+    def note(self, part: str, t: int, values: dict[str, Any]) -> None:
+        self.noted.append((part, t, values))
+
+    def _take(self) -> list[_Noted]:
+        taken, self.noted = [(part, t, notes.plain(values)) for part, t, values in self.noted], []
+        self.due = time.monotonic() + TOLD
+        return taken
+
+    def checkpoint(self, name: str, state: Any, results: list[Any]) -> None:
+        self.keeper.checkpoint(name, state, results)
+        self.due = 0.0  # what is kept is not done again: it is told with the next tick, which may be the last
 
     def restore(self, name: str, state: Any) -> tuple[Any, list[Any]]:
         state, results = self.keeper.restore(name, state)
@@ -106,5 +118,6 @@ def _do(argument: tuple[Job, Quiet], ask: Ask) -> dict[str, Any]:
     result = leaves.plain(job.name, *leaves.describe({"result": job.work(job.argument, watch, job.name)}))
     result.setdefault("result", {})
     keeper.keep(job.name, result)
+    watch.due = 0.0
     watch.tick(f"{job.name}: done", max(job.steps - watch.told, 0))
     return result

@@ -10,12 +10,14 @@ import json
 import math
 import time
 import warnings
+from contextlib import suppress
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 NAME = "progress.jsonl"
 
 
+@runtime_checkable
 class Follower(Protocol):
     """Who hears what a run tells; whatever it raises, the run goes on without it."""
 
@@ -70,6 +72,8 @@ class Progress:
                 getattr(follower, what)(*said)
             except Exception as error:
                 self.followers.remove(follower)
+                with suppress(Exception):  # as far as that still goes
+                    follower.close()
                 why = f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
                 warning = f"{follower.name} failed and is told nothing more; the run goes on. {why}"
                 warnings.warn(warning, RuntimeWarning, stacklevel=3)
@@ -84,8 +88,8 @@ class _File:
         self.file = open(path, "ab", buffering=0)  # noqa: SIM115
 
     def note(self, seconds: float, part: str, t: int, values: dict[str, float]) -> None:
-        line = json.dumps({"time": seconds, "part": part, "t": t, "values": values}, allow_nan=False) + "\n"
-        if self.file.write(line.encode()) != len(line.encode()):
+        line = json.dumps({"time": seconds, "part": part, "t": t, "values": values}, allow_nan=False).encode() + b"\n"
+        if self.file.write(line) != len(line):
             raise OSError("the disk is full")
 
     def end(self, metrics: dict[str, Any]) -> None:
