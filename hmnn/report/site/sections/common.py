@@ -19,8 +19,8 @@ NO_VIEW = "Some figures are missing: there is no view beside this record. Runnin
 
 def words(record: dict[str, Any]) -> str:
     """Profile and seed, for captions."""
-    named = [f"{name} {record[name]}" for name in ("profile", "seed") if record.get(name) is not None]
-    return ", ".join(named)
+    found = ", ".join(f"{name} {record[name]}" for name in ("profile", "seed") if record.get(name) is not None)
+    return found[:1].upper() + found[1:]
 
 
 def settings(record: dict[str, Any]) -> dict[str, Any]:
@@ -125,6 +125,7 @@ def drift(signals: dict[str, dict[str, Any]], x: Any, x_label: str, phi: Any, na
             rows += drawing.columns(panel=[panel] * len(x), weights=[layer(leaf)] * len(x), at=x, signal=leaves[leaf])
     labels = [f"big jump, {panel}" if panel else "probability of a big jump" for panel in signals]
     layout = drawing.stacked(x_label, *labels)
+    layout["xaxis"] |= {"tickvals": drawing.numbers(x)} if len(x) < FEW / 3 else {}
     if isinstance(phi, int | float):
         layout["shapes"] = [level(phi, i) for i in range(len(signals))]
     return Figure(name, "Where do the weights jump? The drift signal", {"data": data, "layout": layout}, caption, rows)

@@ -52,8 +52,9 @@ def accuracy_over_time(record: Record, view: View) -> Figure:
     layout["hovermode"] = "closest"
     layout["xaxis"] |= {"dtick": 1 if len(steps) < common.FEW else 10}
     caption = (
-        "Every time step brings 10 000 digits; a digit is named by its label with probability f_t (below), else by the "
-        "next one. The dashed line is a reader who never mistakes a digit and always gives the more probable name. "
+        f"Every time step brings {record['config'].get('rows')} digits; a digit is named by its label with probability "
+        "f_t (below), else by the next one. The dashed line is a reader who never mistakes a digit and always gives the "
+        "more probable name. "
         f"Lines are means over {record['config'].get('seeds')} seeds, areas the range of the seeds. Methods are "
         f"switched on and off in the legend; the protocol is a choice. {common.words(record)}."
     )
@@ -132,7 +133,7 @@ def drift(record: Record, view: View) -> Figure | None:
     protocol = record["config"]["protocols"][0]
     signal = view.get(protocol, {}).get("hmnn", {}).get("drift", {})
     steps = np.arange(1, record["config"]["steps"] + 1)
-    caption = f"{common.DRIFT} HMNN, protocol {protocol}, mean over the seeds; {common.words(record)}."
+    caption = f"{common.DRIFT} HMNN, protocol {protocol}, mean over the seeds. {common.words(record)}."
     return common.drift({"": signal}, steps, "time step", record["config"].get("jump_prob"), "drift", caption)
 
 

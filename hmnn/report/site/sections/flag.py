@@ -68,7 +68,7 @@ def error_over_frames(record: Record, view: View) -> Figure | None:
     caption = (
         f"The size of the error of each forecast relative to the frame, as a mean over {SPAN} frames that move (every "
         "frame is stored twice; the second of the two is left out). From frame 140 on the clip repeats itself, which "
-        f"the method that shows frame t - 140 knows. The first seed of every method; {common.words(record)}."
+        f"the method that shows frame t - 140 knows. The first seed of every method. {common.words(record)}."
     )
     return Figure("error", "Error over the frames", {"data": data, "layout": layout}, caption, rows)
 
@@ -99,7 +99,7 @@ def scores(record: Record, view: View) -> Figure:
     caption = (
         "The paper's M, the error of the forecasts relative to the frames, for every seed (dots); grey diamonds are "
         'the numbers that the paper prints. Rows with "diagonal" are ours: one weight per component, times the last '
-        f"frame. Protocol paper; {common.words(record)}."
+        f"frame. Protocol paper. {common.words(record)}."
     )
     return Figure("scores", "All methods", {"data": data, "layout": layout}, caption, rows)
 
@@ -110,7 +110,7 @@ def drift(record: Record, view: View) -> Figure | None:
     signals = {_label(view, method): _alone(view["drift"][method]) for method in methods}
     length = len(view["drift"][methods[0]][common.ALL]) if methods else 0
     frames = np.arange(length) + record["config"]["window"]
-    caption = f"{common.DRIFT} The first seed; {common.words(record)}."
+    caption = f"{common.DRIFT} The first seed. {common.words(record)}."
     return common.drift(signals, frames, "frame", None, "drift", caption)
 
 

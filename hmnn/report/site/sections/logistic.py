@@ -36,7 +36,7 @@ def weights(record: Record, view: View) -> Figure | None:
     caption = (
         "The true weights (dashed) and what each method says of them: posterior mean, and as an area its 95 % credible "
         "interval, which is narrow; zoom in to see it. Methods are switched on and off in the legend. "
-        f"The first of {len(view[methods[0]]['mean'])} runs, {common.words(record)}."
+        f"The first of {len(view[methods[0]]['mean'])} runs. {common.words(record)}."
     )
     return Figure("weights", "The weights over time", {"data": data, "layout": layout}, caption, _rows(view, methods))
 
@@ -127,7 +127,7 @@ def drift(record: Record, view: View) -> Figure | None:
         if "jumps" in view[method]
     }
     steps = np.arange(1, len(view.get("truth", ())) + 1)
-    caption = f"{common.DRIFT} Mean over the runs; {common.words(record)}."
+    caption = f"{common.DRIFT} Mean over the runs. {common.words(record)}."
     return common.drift(signals, steps, "time step", record["config"].get("jump_prob"), "drift", caption)
 
 

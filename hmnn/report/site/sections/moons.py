@@ -13,8 +13,8 @@ from hmnn.report.site.sections.palette import AMBER, BLUE, VERMILION, Look
 SCENARIOS = {"separated": "moons apart", "overlapping": "moons that overlap"}
 LOOKS = {"separated": Look(BLUE, width=2.2), "overlapping": Look(VERMILION, width=2.2)}
 CLASSES = {"first class": AMBER, "second class": BLUE}
-BELIEF = [[0, "#e69f00"], [0.5, "#f7f7f7"], [1, "#0072b2"]]
-"""From the colour of the first class to that of the second; white where both are equally probable."""
+BELIEF = [[0, "#f3c46b"], [0.5, "#f7f7f7"], [1, "#74b3dc"]]
+"""From a light tone of the first class to one of the second; white where both are equally probable."""
 THIN = 2
 """In the surface and in the CSV files, every so many points of the grid."""
 
@@ -30,8 +30,9 @@ def plane(record: Record, view: View) -> Figure | None:
     caption = (
         "Above, the probability of the second class: white where the network finds both classes equally probable. "
         "Below, the length of the 95 % credible interval of that probability, long where the network does not know; "
-        "the white line is where the probability is one half. The dots are 400 of the points that were learned at this "
-        f"time step. Left and right differ in the noise of the data. {_made(record)}"
+        "the white line is where the probability is one half. The dots are some of the points learned at this time "
+        "step. Left and right differ in the noise of the data. The CSV file has every second point of the grid, "
+        f"in both directions. {_made(record)}"
     )
     return Figure("plane", "What the filter believes, step by step", plot, caption, _grid_rows(view))
 
@@ -45,21 +46,27 @@ def _panels(view: View, t: int) -> list[Plot]:
     data = list[Plot]()
     for column, scenario in enumerate(SCENARIOS):
         panel, above, below = view[scenario][t], _place(column), _place(column + 2)
-        place = {"x": numbers(panel["across"]), "y": numbers(panel["up"])}
+        place = _even("x", panel["across"]) | _even("y", panel["up"])
         p, length = panel["probability"], panel["upper"] - panel["lower"]
         bars = {"len": 0.45, "thickness": 12, "outlinewidth": 0}
-        belief = {"type": "heatmap", "z": numbers(p, 3), "zmin": 0, "zmax": 1, "colorscale": BELIEF, "zsmooth": "best"}
+        belief = {"type": "heatmap", "z": numbers(p, 3), "zmin": 0, "zmax": 1, "colorscale": BELIEF, "zsmooth": "fast"}
         bar = {"y": 0.77, "title": {"text": "probability"}} | bars
         data.append(belief | place | above | {"showscale": column == 1, "colorbar": bar})
         unsure = {"type": "heatmap", "z": numbers(length, 3), "zmin": 0, "zmax": 1, "colorscale": "Viridis"}
         bar = {"y": 0.23, "title": {"text": "length"}} | bars
-        data.append(unsure | place | below | {"showscale": column == 1, "colorbar": bar, "zsmooth": "best"})
+        data.append(unsure | place | below | {"showscale": column == 1, "colorbar": bar, "zsmooth": "fast"})
         rule = {"type": "contour", "z": numbers(p, 3), "contours": {"start": 0.5, "end": 0.5, "coloring": "none"}}
         data.append(rule | place | below | {"line": {"color": "#ffffff", "width": 2}, "hoverinfo": "skip"})
         data[-1] |= {"showscale": False, "showlegend": False}
         data += [_points(panel, label, colour, above) for label, colour in CLASSES.items()]
         data.append(_points(panel, None, "#ffffff", below))
     return data
+
+
+def _even(letter: str, values: np.ndarray) -> dict[str, float]:
+    """Where the grid begins and its step: plotly smooths fast only what it knows to be even."""
+    low, high = float(values[0]), float(values[-1])
+    return {f"{letter}0": drawing.number(low), f"d{letter}": drawing.number((high - low) / (len(values) - 1))}
 
 
 def _place(panel: int) -> dict[str, str]:
@@ -98,7 +105,7 @@ def _reach(panels: list[dict[str, Any]]) -> float:
     return drawing.number(max(edges), 3)
 
 
-def _grid_rows(view: View, *more: str) -> list[dict[str, Any]]:
+def _grid_rows(view: View) -> list[dict[str, Any]]:
     """Every second point of the grids, in both directions."""
     rows = list[dict[str, Any]]()
     for scenario in SCENARIOS:
@@ -117,37 +124,35 @@ def surface(record: Record, view: View) -> Figure | None:
     if not steps:
         return None
     frames = [{"name": name, "data": _surfaces(view, t), "traces": list(range(6))} for t, name in enumerate(steps)]
-    layout: Plot = {"height": 520, "margin": {"l": 0, "r": 0, "t": 40, "b": 0}, "showlegend": False}
-    eye = {"eye": {"x": 1.2, "y": -1.2, "z": 0.85}, "center": {"x": 0, "y": 0, "z": -0.15}}
-    for column, (scenario, words) in enumerate(SCENARIOS.items()):
-        reach = _reach(view[scenario])
-        flat = {"range": [-reach, reach]}
-        layout[f"scene{column + 1}" if column else "scene"] = {
-            "domain": {"x": ([0.0, 0.48], [0.52, 1.0])[column], "y": [0, 1]},
-            "xaxis": {"title": {"text": "x1"}} | flat,
-            "yaxis": {"title": {"text": "x2"}} | flat,
-            "zaxis": {"title": {"text": "p"}, "range": [0, 1], "tickvals": [0, 0.5, 1]},
-            "camera": eye,
-            "aspectmode": "manual",
-            "aspectratio": {"x": 1, "y": 1, "z": 0.6},
-        }
-        layout.setdefault("annotations", []).append(drawing.note(words, (0.0, 0.52)[column], 1.01))
-    layout["sliders"] = drawing.slider(steps, "turned by ")
+    reach = max(_reach(view[scenario]) for scenario in SCENARIOS)
+    flat = {"range": [-reach, reach]}
+    scene = {
+        "xaxis": {"title": {"text": "x1"}} | flat,
+        "yaxis": {"title": {"text": "x2"}} | flat,
+        "zaxis": {"title": {"text": "p"}, "range": [0, 1], "tickvals": [0, 0.5, 1]},
+        "camera": {"eye": {"x": 1.15, "y": -1.15, "z": 0.8}, "center": {"x": 0, "y": 0, "z": -0.15}},
+        "aspectmode": "manual",
+        "aspectratio": {"x": 1, "y": 1, "z": 0.6},
+    }
+    layout: Plot = {"height": 560, "margin": {"l": 0, "r": 0, "t": 0, "b": 0}, "showlegend": False, "scene": scene}
+    shown = {words: {"visible": [i // 3 == k for i in range(6)]} for k, words in enumerate(SCENARIOS.values())}
+    layout |= {"sliders": drawing.slider(steps, "turned by "), "updatemenus": drawing.menu("Data", shown, range(6))}
     caption = (
         "The probability p of the second class as a surface, between the lower and the upper end of its 95 % credible "
         "interval, in grey: where the three are together the network knows, where they part it does not. Drag to turn. "
         f"Every second point of the grid is drawn. {_made(record)}"
     )
-    plot = {"data": frames[0]["data"], "layout": layout, "frames": frames}
+    first = [trace | {"visible": i < 3} for i, trace in enumerate(_surfaces(view, 0))]
+    plot = {"data": first, "layout": layout, "frames": frames}
     return Figure("surface", "The same as a surface", plot, caption, _grid_rows(view))
 
 
 def _surfaces(view: View, t: int) -> list[Plot]:
+    """Six surfaces: both ends of the interval and the probability between them, of both scenarios."""
     data = list[Plot]()
-    for column, scenario in enumerate(SCENARIOS):
+    for scenario in SCENARIOS:
         panel = view[scenario][t]
         place: Plot = {"x": numbers(panel["across"][::THIN], 3), "y": numbers(panel["up"][::THIN], 3)}
-        place["scene"] = f"scene{column + 1}" if column else "scene"
         for key in ("lower", "upper", "probability"):
             plain = {"colorscale": [[0, "#909090"], [1, "#909090"]], "opacity": 0.3, "hoverinfo": "skip"}
             look = {"colorscale": BELIEF, "opacity": 1.0} if key == "probability" else plain
@@ -200,7 +205,7 @@ def drift(record: Record, view: View) -> Figure | None:
 
 
 def _made(record: Record) -> str:
-    return f"HMNN, {common.words(record)}."
+    return f"HMNN. {common.words(record)}."
 
 
 KIND = Kind(
