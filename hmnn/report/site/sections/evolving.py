@@ -53,8 +53,8 @@ def accuracy_over_time(record: Record, view: View) -> Figure:
     layout["xaxis"] |= {"dtick": 1 if len(steps) < common.FEW else 10}
     caption = (
         f"Every time step brings {record['config'].get('rows')} digits; a digit is named by its label with probability "
-        "f_t (below), else by the next one. The dashed line is a reader who never mistakes a digit and always gives the "
-        "more probable name. "
+        "f_t (below), else by the next one. The dashed line is a reader who never mistakes a digit and always gives "
+        "the more probable name. "
         f"Lines are means over {record['config'].get('seeds')} seeds, areas the range of the seeds. Methods are "
         f"switched on and off in the legend; the protocol is a choice. {common.words(record)}."
     )
