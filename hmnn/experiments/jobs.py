@@ -16,7 +16,7 @@ from hmnn.experiments.workers import Ask, JobError, Task
 from hmnn.store import leaves
 
 __all__ = ["Job", "JobError", "run"]
-TOLD = 0.2
+TOLD = 1.0
 """Seconds between two messages that carry notes: many at once cost a small part of what they cost one by one."""
 _Noted = tuple[str, int, dict[str, Any]]
 
