@@ -1,7 +1,6 @@
 """What is shown is run, what is linked is there, the site builds, and no machine's name or path is committed."""
 
 import importlib
-import json
 import os
 import re
 import subprocess
@@ -18,7 +17,8 @@ from PIL import Image
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 LINKED = [*PAGES, ROOT / "CHANGELOG.md"]
-ROOMS = ["hmnn", *(f"hmnn.{room}" for room in ("methods", "networks", "estimators", "evaluate", "data", "store"))]
+SUBROOMS = ("methods", "networks", "estimators", "evaluate", "data", "store", "experiments")
+ROOMS = ["hmnn", *(f"hmnn.{room}" for room in SUBROOMS)]
 WHOLE = ["hmnn.metrics", "hmnn.estimators.river"]
 """Modules without a list of public names: all that they define is."""
 
@@ -182,7 +182,7 @@ def test_notebooks_have_the_code_of_the_tutorials_in_order(tmp_path):
     pages = sorted((ROOT / "docs" / "tutorials").glob("*.md"))
     assert sorted(path.stem for path in tmp_path.iterdir()) == [page.stem for page in pages]
     for page in pages:
-        notebook = nbformat.from_dict(json.loads((tmp_path / f"{page.stem}.ipynb").read_text()))
+        notebook = nbformat.read(tmp_path / f"{page.stem}.ipynb", as_version=4)
         nbformat.validate(notebook)
         cells = [cell.source for cell in notebook.cells if cell.cell_type == "code"]
         assert cells == [block.strip() for block in blocks(page.read_text())]
