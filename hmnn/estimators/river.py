@@ -6,20 +6,18 @@ prediction always uses every row learned before it. `learn_many` equals `learn_o
 
 import math
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 from numpy import ndarray
 
-from hmnn import _check
-from hmnn._types import Number
-from hmnn.core import kernels
 from hmnn.core.natural import Outlook
 from hmnn.estimators import inputs
 from hmnn.estimators.classifier import probabilities
 from hmnn.estimators.engine import Memory
 from hmnn.estimators.inputs import Scaler
-from hmnn.estimators.rows import Rows, number
+from hmnn.estimators.rows import Rows, label, target
 
 try:
     import pandas as pd
@@ -34,21 +32,8 @@ class HMNNClassifier(Rows, base.MiniBatchClassifier):
     Parameters are those of `hmnn.HMNNClassifier`; `seed` is its `random_state`.
     """
 
-    def __init__(
-        self,
-        hidden: tuple[int, ...] = (64, 64),
-        memory: Number = 0.9999,
-        jump_scale: Number = 0.007,
-        shrink: Number = kernels.SHRINK,
-        jump_prob: Number = 0.5,
-        initial_scale: Number = 0.3,
-        level_scale: Number = 0.1,
-        standardise: bool = True,
-        seed: int | None = None,
-    ) -> None:
-        self._labels: dict[Any, int] = {}
-        self._outputs = 1
-        super().__init__(hidden, memory, jump_scale, shrink, jump_prob, initial_scale, level_scale, standardise, seed)
+    _labels: Mapping[Any, int] = MappingProxyType({})
+    _outputs = 1
 
     @property
     def _multiclass(self) -> bool:
@@ -57,25 +42,26 @@ class HMNNClassifier(Rows, base.MiniBatchClassifier):
     def _shape(self) -> tuple[int, str]:
         return self._outputs, "bernoulli" if self._outputs == 1 else "categorical"
 
-    def learn_one(self, x: Mapping[Any, Any], y: Any) -> None:
+    def learn_one(self, x: Any, y: Any) -> None:
         """Learn one row; a label not seen before becomes a new class."""
-        for name, value in x.items():
-            number(name, value)  # refused before anything changes
-        self._admit(x)
-        row = self._row(x)
-        self._wait(row, self._index(y))
+        name = label(y)
+        row = self._arrive(x, new=name not in self._labels)
+        self._waiting.append((row, self._index(name)))
 
     def learn_many(self, X: Any, y: Any) -> None:  # noqa: N803 - river's name
         """Learn the rows of a table in turn."""
-        x, labels, start = self._table(X, admit=True), y.tolist(), 0
-        for i, label in enumerate(labels):
-            if label not in self._labels:  # the rows before it are learned before the network grows
-                self._learn_rows(x[start:i], self._indices(labels[start:i]))
-                start = i
-                self._index(label)
-        self._learn_rows(x[start:], self._indices(labels[start:]))
+        self._learn_table(X, [label(value) for value in y.tolist()])
 
-    def predict_proba_one(self, x: Mapping[Any, Any], **named: Any) -> dict[Any, float]:
+    def _learn_rows(self, x: ndarray, targets: list[Any]) -> None:
+        start = 0
+        for i, name in enumerate(targets):
+            if name not in self._labels:  # the rows before it are learned before the network grows
+                super()._learn_rows(x[start:i], self._indices(targets[start:i]))
+                start = i
+                self._index(name)
+        super()._learn_rows(x[start:], self._indices(targets[start:]))
+
+    def predict_proba_one(self, x: Any, **named: Any) -> dict[Any, float]:
         """The probability of each class seen so far."""
         if not self._labels:
             return {}
@@ -87,21 +73,18 @@ class HMNNClassifier(Rows, base.MiniBatchClassifier):
             return pd.DataFrame(index=X.index)
         return pd.DataFrame(self._probabilities(self._look(X)), columns=list(self._labels), index=X.index)
 
-    def _index(self, label: Any) -> int:
-        """The place of a label; a new one may need more outputs."""
-        label = label.item() if isinstance(label, np.generic) else label
-        if label not in self._labels:
+    def _index(self, name: Any) -> int:
+        """The place of a label; a new one may need more outputs, and no row may wait."""
+        if name not in self._labels:
             if len(self._labels) >= max(2, self._outputs):
-                self._flush()
                 outputs = 1 << len(self._labels).bit_length()
-                grown = (outputs, "categorical")
-                self._grow(self._columns, grown)
+                self._grow(self._columns, (outputs, "categorical"))
                 self._outputs = outputs
-            self._labels[label] = len(self._labels)
-        return self._labels[label]
+            self._labels = {**self._labels, name: len(self._labels)}
+        return self._labels[name]
 
-    def _indices(self, labels: list[Any]) -> ndarray:
-        return np.array([self._labels[label] for label in labels], np.int32)
+    def _indices(self, names: list[Any]) -> list[int]:
+        return [self._labels[name] for name in names]
 
     def _probabilities(self, seen: Outlook) -> ndarray:
         """Probabilities of the classes seen so far: outputs that wait for a class count nothing."""
@@ -115,38 +98,21 @@ class HMNNRegressor(Rows, base.MiniBatchRegressor):
     Parameters are those of `hmnn.HMNNRegressor`; `seed` is its `random_state`.
     """
 
-    def __init__(
-        self,
-        hidden: tuple[int, ...] = (64, 64),
-        memory: Number = 0.9999,
-        jump_scale: Number = 0.007,
-        shrink: Number = kernels.SHRINK,
-        jump_prob: Number = 0.5,
-        initial_scale: Number = 0.3,
-        level_scale: Number = 0.1,
-        standardise: bool = True,
-        seed: int | None = None,
-    ) -> None:
-        super().__init__(hidden, memory, jump_scale, shrink, jump_prob, initial_scale, level_scale, standardise, seed)
-
-    def learn_one(self, x: Mapping[Any, Any], y: Any) -> None:
+    def learn_one(self, x: Any, y: Any) -> None:
         """Learn one row."""
-        for name, value in x.items():
-            number(name, value)  # refused before anything changes
-        target = _check.number("y", y, "a finite number", lambda _: True)
-        self._admit(x)
-        self._wait(self._row(x), target)
+        value = target(y)  # refused before a place is given
+        row = self._arrive(x, new=False)  # may empty the list of rows that wait
+        self._waiting.append((row, value))
 
     def learn_many(self, X: Any, y: Any) -> None:  # noqa: N803 - river's name
         """Learn the rows of a table in turn."""
-        target = np.array([_check.number("y", v, "a finite number", lambda _: True) for v in y.tolist()])
-        self._learn_rows(self._table(X, admit=True), target)
+        self._learn_table(X, [target(value) for value in y.tolist()])
 
-    def predict_one(self, x: Mapping[Any, Any], **named: Any) -> float:
+    def predict_one(self, x: Any, **named: Any) -> float:
         """The mean of y; 0 before anything was learned."""
         return self.predict_interval_one(x)[0]
 
-    def predict_interval_one(self, x: Mapping[Any, Any]) -> tuple[float, float]:
+    def predict_interval_one(self, x: Any) -> tuple[float, float]:
         """The mean of y and its standard deviation."""
         if self._learned is None and not self._waiting:
             return 0.0, math.inf

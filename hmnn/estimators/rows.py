@@ -1,7 +1,7 @@
 """Rows as dictionaries: places for features, rows that wait, a network that grows."""
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import ItemsView, Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -9,29 +9,34 @@ from numpy import ndarray
 
 from hmnn import _check
 from hmnn._types import Number
+from hmnn.core import kernels
 from hmnn.core.natural import Outlook
 from hmnn.estimators import engine, growth, inputs
 from hmnn.estimators.engine import Engine, Memory, Settings
 from hmnn.estimators.inputs import Scaler
+from hmnn.estimators.scikit import whole
 
-WAITING = 1024
-"""So many rows may wait to be learned."""
+WAITING = 1023
+"""So many rows may wait to be learned; with one that is asked they fill a size that is compiled."""
 
 
 class Rows:
-    """What both models share: places of features, rows that wait, the memory."""
+    """What both models share: parameters, places of features, rows that wait, the memory.
+
+    What is refused leaves no trace: a row or a table is checked whole before anything of it is kept.
+    """
 
     def __init__(
         self,
-        hidden: tuple[int, ...],
-        memory: Number,
-        jump_scale: Number,
-        shrink: Number,
-        jump_prob: Number,
-        initial_scale: Number,
-        level_scale: Number,
-        standardise: bool,
-        seed: int | None,
+        hidden: tuple[int, ...] = (64, 64),
+        memory: Number = 0.9999,
+        jump_scale: Number = 0.007,
+        shrink: Number = kernels.SHRINK,
+        jump_prob: Number = 0.5,
+        initial_scale: Number = 0.3,
+        level_scale: Number = 0.1,
+        standardise: bool = True,
+        seed: int | None = None,
     ) -> None:
         self.hidden = hidden
         self.memory = memory
@@ -66,23 +71,17 @@ class Rows:
             self._learned = engine.start(self._machine(), seed, self._columns)
         return self._learned
 
-    def _row(self, x: Mapping[Any, Any]) -> ndarray:
-        """The values in their places, NaN where there is none; unknown features have no place."""
+    def _row(self, values: dict[Any, float]) -> ndarray:
+        """The values in their places, NaN where there is none."""
         row = np.full(self._columns, np.nan)
-        for name, value in x.items():
-            place = self._places.get(name)
-            if place is not None:
-                row[place] = number(name, value)
+        row[[self._places[name] for name in values]] = list(values.values())
         return row
 
     def _admit(self, names: Iterable[Any]) -> None:
-        """Give new features their places, in an order that does not depend on the dictionary's."""
+        """Give new features their places, in an order that does not depend on the dictionary's; no row may wait."""
         new = [name for name in names if name not in self._places]
-        if not new:
-            return
         places = self._places | {name: len(self._places) + i for i, name in enumerate(sorted(new, key=repr))}
         if len(places) > self._columns:
-            self._flush()
             self._grow(1 << (len(places) - 1).bit_length(), self._shape())
         self._places = places
 
@@ -95,26 +94,49 @@ class Rows:
         self._columns = columns
         self._learned = memory._replace(law=law, x=inputs.grown(memory.x, columns))
 
-    def _wait(self, row: ndarray, y: float | int) -> None:
-        self._waiting.append((row, y))
-        if len(self._waiting) >= WAITING:
-            self._flush()
+    def _arrive(self, x: Any, new: bool) -> ndarray:
+        """A row in its places, ready to wait; `new` says that the row brings more than features."""
+        values = {name: number(name, value) for name, value in features(x)}
+        strange = not values.keys() <= self._places.keys()
+        if new or strange or len(self._waiting) >= WAITING:
+            self._flush()  # a row that waits may be refused now; nothing of this one is kept yet
+        if strange:
+            self._admit(values)
+        return self._row(values)
 
     def _flush(self) -> None:
         """Learn the rows that wait."""
         if self._waiting:
-            self._take(*self._stacked(), np.zeros((0, self._columns)))
+            self._settle(np.zeros((0, self._columns)))
 
-    def _ask(self, x: Mapping[Any, Any]) -> Outlook:
+    def _ask(self, x: Any) -> Outlook:
         """Learn the rows that wait, and look at one more without learning it, in one call."""
-        seen = self._take(*self._stacked(), self._row(x)[None])
+        known = {name: number(name, value) for name, value in features(x) if name in self._places}
+        seen = self._settle(self._row(known)[None])
         return Outlook(*(a[-1:] for a in seen))
 
-    def _stacked(self) -> tuple[ndarray, ndarray]:
-        x = np.full((len(self._waiting), self._columns), np.nan)
-        for i, (row, _) in enumerate(self._waiting):
-            x[i, : len(row)] = row
-        return x, np.array([y for _, y in self._waiting])
+    def _settle(self, asked: ndarray) -> Outlook:
+        """Learn the rows that wait, then look at others; a row whose update is not finite is left out, and told."""
+        waiting = self._waiting
+        try:
+            seen = self._take(*_stacked(waiting, self._columns), asked)
+        except _check.DivergenceError:
+            refused = sum(not self._taken(row) for row in waiting)
+            self._waiting = []
+            raise _check.DivergenceError(
+                f"The update by {refused} of the last {len(waiting)} rows is not finite; the model is as without them. "
+                "Look for outliers in the data."
+            ) from None
+        self._waiting = []
+        return seen
+
+    def _taken(self, row: tuple[ndarray, float | int]) -> bool:
+        """Whether a row could be learned."""
+        try:
+            self._take(*_stacked([row], self._columns), np.zeros((0, self._columns)))
+        except _check.DivergenceError:
+            return False
+        return True
 
     def _take(self, x: ndarray, y: ndarray, asked: ndarray) -> Outlook:
         """Learn rows in turn, then look at others."""
@@ -129,7 +151,7 @@ class Rows:
             rows = np.nan_to_num(np.concatenate([x, asked]))
         y = self._typed(np.pad(y, (0, len(asked))))
         after, seen = engine.progress(self._machine(), memory, rows, y, np.arange(len(rows)) < len(x))
-        self._learned, self._waiting = after._replace(x=scaled, y=target), []
+        self._learned = after._replace(x=scaled, y=target)
         return seen
 
     def _target(self, memory: Memory, y: ndarray) -> tuple[ndarray, Scaler]:
@@ -138,28 +160,67 @@ class Rows:
     def _typed(self, y: ndarray) -> ndarray:
         return y.astype(np.int32)
 
-    def _table(self, X: Any, admit: bool) -> ndarray:  # noqa: N803 - river's name
-        """The rows of a table in their places."""
-        if admit:
-            self._admit(X.columns)
-        known = [name for name in X.columns if name in self._places]
-        x = np.full((len(X), self._columns), np.nan)
-        x[:, [self._places[name] for name in known]] = X[known].to_numpy(dtype=np.float64, na_value=np.nan)
-        if np.isinf(x).any():
-            raise _check.fail("X", "finite or missing", "inf")
-        return x
-
-    def _learn_rows(self, x: ndarray, y: ndarray) -> None:
-        """Rows in turn, after those that wait."""
+    def _learn_table(self, X: Any, targets: list[Any]) -> None:  # noqa: N803 - river's name
+        """The rows of a table in turn, after those that wait; all of them or none."""
+        columns = _columns(X, X.columns)
+        if len(targets) != len(X):
+            raise _check.fail("y", f"one target for each of {len(X)} rows", len(targets))
         self._flush()
+        self._learn_columns(columns, targets)
+
+    @whole
+    def _learn_columns(self, columns: dict[Any, ndarray], targets: list[Any]) -> None:
+        self._admit(columns)
+        self._learn_rows(self._placed(columns, len(targets)), targets)
+
+    def _learn_rows(self, x: ndarray, targets: list[Any]) -> None:
+        y = np.array(targets)
         for i in range(0, len(x), WAITING):
             self._take(x[i : i + WAITING], y[i : i + WAITING], x[:0])
 
     def _look(self, X: Any) -> Outlook:  # noqa: N803 - river's name
         """The outlook of each row of a table, none of which is learned."""
+        x = self._placed(_columns(X, [name for name in X.columns if name in self._places]), len(X))
         self._flush()
-        x = self._table(X, admit=False)
         return self._take(x[:0], np.zeros(0), x)
+
+    def _placed(self, columns: dict[Any, ndarray], rows: int) -> ndarray:
+        x = np.full((rows, self._columns), np.nan)
+        for name, values in columns.items():
+            x[:, self._places[name]] = values
+        return x
+
+
+def _stacked(waiting: list[tuple[ndarray, float | int]], columns: int) -> tuple[ndarray, ndarray]:
+    x = np.full((len(waiting), columns), np.nan)
+    for i, (row, _) in enumerate(waiting):
+        x[i, : len(row)] = row
+    return x, np.array([y for _, y in waiting])
+
+
+def _columns(X: Any, names: Iterable[Any]) -> dict[Any, ndarray]:  # noqa: N803 - river's name
+    """Columns of a table by name, NaN where a value is missing."""
+    if not X.columns.is_unique:
+        raise _check.fail("X", "a table whose columns have different names", list(X.columns))
+    return {name: _column(name, X[name]) for name in names}
+
+
+def _column(name: Any, column: Any) -> ndarray:
+    if column.dtype.kind not in "biuf":
+        cells = zip(column.tolist(), column.isna().tolist(), strict=True)
+        return np.array([math.nan if missing else number(name, value) for value, missing in cells], np.float64)
+    values = column.to_numpy(dtype=np.float64, na_value=np.nan)
+    wrong = np.abs(values) > _check.LARGEST
+    for value in values[wrong]:
+        number(name, value)
+    return values
+
+
+def features(x: Any) -> ItemsView[Any, Any]:
+    """The features of a row, which must be a dictionary."""
+    if not isinstance(x, Mapping):
+        raise _check.fail("x", "a dictionary of features", type(x).__name__)
+    return x.items()
 
 
 def number(name: Any, value: Any) -> float:
@@ -171,3 +232,21 @@ def number(name: Any, value: Any) -> float:
     if isinstance(value, bool | np.bool_):
         return float(value)
     return _check.number(f"feature {name!r}", value, "a finite number or missing", lambda _: True)
+
+
+def label(value: Any) -> Any:
+    """A class, which must be something that a dictionary can hold and not missing."""
+    value = value.item() if isinstance(value, np.generic) else value
+    try:
+        hash(value)
+        missing = value is None or bool(value != value)
+    except TypeError:  # a list; or pandas' NA, which is not even different from itself
+        missing = True
+    if missing:
+        raise _check.fail("y", "a label, hashable and not missing", value)
+    return value
+
+
+def target(value: Any) -> float:
+    """A number to learn."""
+    return _check.number("y", value, "a finite number", lambda _: True)
