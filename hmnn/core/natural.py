@@ -265,9 +265,18 @@ def _gained(law: Moments, a: Float[Array, "k size"], c: Float[Array, " k"]) -> M
         u = c / (1.0 + jnp.sum(spread * a))
         mean = law.mean - u[0] * spread[0]
         return Moments(mean, law.variance / (1.0 + spread[0] * a[0]))
-    inner = spread @ a.T + jnp.eye(c.size, dtype=c.dtype)
-    u = jax.scipy.linalg.solve(inner, c, assume_a="pos")
+    u = _solved(spread @ a.T + jnp.eye(c.size, dtype=c.dtype), c)
     return Moments(law.mean - u @ spread, law.variance / (1.0 + jnp.sum(spread * a, axis=0)))
+
+
+def _solved(inner: Float[Array, "k k"], c: Float[Array, " k"]) -> Float[Array, " k"]:
+    """(I + S)^{-1} c for S >= 0; two unknowns by hand, as calling LAPACK would cost more than the rest of a row."""
+    if c.size != 2:
+        return jax.scipy.linalg.solve(inner, c, assume_a="pos")
+    lower = inner[1, 0] / inner[0, 0]
+    pivot = jnp.maximum(inner[1, 1] - lower * inner[0, 1], 1.0)  # what it is at least, but for rounding
+    second = (c[1] - lower * c[0]) / pivot
+    return jnp.stack([(c[0] - inner[0, 1] * second) / inner[0, 0], second])
 
 
 def _single(law: Moments) -> Mixture:

@@ -53,9 +53,10 @@ def test_an_orthogonal_design_gives_the_kalman_filter():
     np.testing.assert_allclose(ours, oracle(oracles.kalman, first, xs, ys), rtol=1e-6)
 
 
-def test_a_correlated_design_gives_the_exact_mean_and_the_diagonal_of_the_precision():
-    xs, ys = stream(np.random.default_rng(1).normal(size=(5, 3)) + 1.0)
-    first, ours = filtered(xs, ys, initial_scale=START)
+@pytest.mark.parametrize(("rows", "joint"), [(5, 32), (2, 2)])  # two unknowns are solved by hand
+def test_a_correlated_design_gives_the_exact_mean_and_the_diagonal_of_the_precision(rows, joint):
+    xs, ys = stream(np.random.default_rng(1).normal(size=(rows, 3)) + 1.0)
+    first, ours = filtered(xs, ys, joint, initial_scale=START)
     np.testing.assert_allclose(ours, oracle(oracles.diagonal_filter, first, xs, ys), rtol=1e-6)
     wrong = oracle(oracles.diagonal_filter, first, xs, ys, marginal=True)
     assert np.abs(ours - wrong).max() > 1e-2  # the control: marginal variances are another law
