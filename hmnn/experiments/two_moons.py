@@ -76,7 +76,8 @@ def run(config: Config, seed: int, monitor: Monitor) -> Outcome:
     return Outcome(found, table, lambda folder: moons.draw(panels, folder), _rows(found), view=view)
 
 
-def _method(config: Config) -> Method:
+def build(config: Config) -> Method:
+    """The filter of both scenarios."""
     return hmnn(
         mlp(2, config.hidden, 2),
         "categorical",
@@ -99,7 +100,7 @@ def _scenario(
     argument: tuple[Config, float, int], monitor: Monitor, scenario: str
 ) -> list[tuple[dict[str, Any], moons.Panel]]:
     config, noise, seed = argument
-    method = _method(config)
+    method = build(config)
     train = two_moons(config.rows, noise, config.degrees, seed)
     test = two_moons(config.rows, noise, config.degrees, seed + 1)
     state, kept = monitor.restore(scenario, method.init(seed))
