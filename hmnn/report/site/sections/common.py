@@ -111,7 +111,7 @@ def _put(parts: list[dict[str, Any]]) -> dict[str, list[Any]]:
 
 
 def drift(signals: dict[str, dict[str, Any]], x: Any, x_label: str, phi: Any, name: str, caption: str) -> Figure | None:
-    """The drift signal: panel -> leaf -> its value at each x; phi is where it stands when nothing is learned."""
+    """The drift signal: panel -> leaf -> its value at each x; phi, or panel -> phi, is its value before the data."""
     signals = {panel: leaves for panel, leaves in signals.items() if leaves}
     if not signals:
         return None
@@ -126,8 +126,8 @@ def drift(signals: dict[str, dict[str, Any]], x: Any, x_label: str, phi: Any, na
     labels = [f"big jump, {panel}" if panel else "probability of a big jump" for panel in signals]
     layout = drawing.stacked(x_label, *labels)
     layout["xaxis"] |= {"tickvals": drawing.numbers(x)} if len(x) < FEW / 3 else {}
-    if isinstance(phi, int | float):
-        layout["shapes"] = [level(phi, i) for i in range(len(signals))]
+    before = [phi.get(panel) if isinstance(phi, dict) else phi for panel in signals]
+    layout["shapes"] = [level(float(value), i) for i, value in enumerate(before) if value is not None]
     return Figure(name, "Where do the weights jump? The drift signal", {"data": data, "layout": layout}, caption, rows)
 
 

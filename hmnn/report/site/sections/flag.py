@@ -110,8 +110,10 @@ def drift(record: Record, view: View) -> Figure | None:
     signals = {_label(view, method): _alone(view["drift"][method]) for method in methods}
     length = len(view["drift"][methods[0]][common.ALL]) if methods else 0
     frames = np.arange(length) + record["config"]["window"]
+    own = {method: record["chosen"].get(method, {}).get("jump_prob") for method in methods}
+    phi = {_label(view, method): own[method] or record["config"]["jump_prob"] for method in methods}
     caption = f"{common.DRIFT} The first seed. {common.words(record)}."
-    return common.drift(signals, frames, "frame", None, "drift", caption)
+    return common.drift(signals, frames, "frame", phi, "drift", caption)
 
 
 def _alone(leaves: dict[str, Any]) -> dict[str, Any]:
