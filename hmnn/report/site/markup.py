@@ -61,7 +61,7 @@ def table(caption: str, rows: list[dict[str, Any]]) -> Element:
     columns = list(dict.fromkeys(key for row in rows for key in row))
     numeric = {c for c in columns if all(_is_number(row.get(c)) or row.get(c) is None for row in rows)}
     kind = {column: "number" if column in numeric else None for column in columns}
-    head = element("tr", *(element("th", c, scope="col", class_=kind[c]) for c in columns))
+    head = element("tr", *(cell(c, kind[c], "col") for c in columns))
     body = [
         element("tr", *(cell(row.get(c), kind[c], "row" if c == columns[0] else None) for c in columns)) for row in rows
     ]

@@ -97,11 +97,13 @@ def _header() -> Element:
 
 
 def _contents(entries: list[Entry], running: list[Running]) -> Element:
-    links = [("overview", "Overview")] if entries else []
-    links += [(f"running-{i}", run.title) for i, run in enumerate(running)]
-    links += [(e.section.name, e.section.title) for e in entries]
-    listed = [element("li", element("a", title, href=f"#{name}")) for name, title in links]
-    return element("nav", element("ol", *listed), aria_label="Contents")
+    links = [element("a", "Overview", href="#overview")] if entries else []
+    links += [element("a", run.title, href=f"#running-{i}") for i, run in enumerate(running)]
+    titles = [section.title for section, _ in entries]
+    for section, _ in entries:  # several runs of one experiment are told apart
+        which = _run("span", section) if titles.count(section.title) > 1 else []
+        links.append(element("a", section.title, *which, href=f"#{section.name}"))
+    return element("nav", element("ol", *(element("li", link) for link in links)), aria_label="Contents")
 
 
 def _overview(entries: list[Entry]) -> Element:
@@ -110,7 +112,7 @@ def _overview(entries: list[Entry]) -> Element:
     bodies = []
     for section, rows in entries:
         link = element("a", section.title, href=f"#{section.name}")
-        first = element("tr", element("th", link, *_run(section), scope="rowgroup", colspan=str(len(kinds))))
+        first = element("tr", element("th", link, *_run("span", section), scope="rowgroup", colspan=str(len(kinds))))
         lines = [element("tr", *(markup.cell(row.get(c), kind) for c, kind in kinds.items())) for row in rows]
         bodies.append(element("tbody", first, *lines))
     caption = "Every experiment: our numbers beside the paper\u2019s, where it gives one."
@@ -118,11 +120,12 @@ def _overview(entries: list[Entry]) -> Element:
     return element("section", element("h2", "Overview"), box, id="overview", class_="overview")
 
 
-def _run(section: Section) -> list[Element]:
+def _run(tag: str, section: Section) -> list[Element]:
+    """Profile and seed, as far as they are known."""
     profile, seed = (section.settings.get(key) for key in ("profile", "seed"))
     said = [f"{markup.words(profile)} profile"] if profile is not None else []
     said += [f"seed {markup.words(seed)}"] if seed is not None else []
-    return [element("span", ", ".join(said), class_="run")] if said else []
+    return [element(tag, ", ".join(said), class_="run")] if said else []
 
 
 def _followed(i: int, run: Running) -> Element:
@@ -138,7 +141,7 @@ def _followed(i: int, run: Running) -> Element:
 
 
 def _section(section: Section) -> Element:
-    parts = [element("h2", section.title)]
+    parts = [element("h2", section.title), *_run("p", section)]
     parts += [element("p", section.question, class_="question")] if section.question else []
     parts += [element("p", note, class_="note") for note in section.notes]
     if section.table:

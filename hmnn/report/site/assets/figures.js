@@ -4,6 +4,7 @@
   const config = { displayModeBar: false, responsive: true, showTips: false };
   const narrow = () => innerWidth < 600;
   const drawn = [];
+  const [WIDE, COLUMN] = [860, 280]; // pixels: what a figure has on a wide screen, and what a column of panels needs
 
   hmnn.template = () => {
     const [ink, muted, rule, ground] = ["ink", "muted", "rule", "ground"].map(hmnn.colour);
@@ -40,14 +41,16 @@
     };
   };
 
-  // On a phone a long label takes two lines, and a square no more height than width.
+  // On a phone a long label takes two lines, and squares no more height than they have width.
   function slim(layout) {
     for (const axis of Object.entries(layout).filter(([key]) => /^xaxis\d*$/.test(key)).map(([, value]) => value)) {
       const text = axis.title?.text || "";
       const middle = text.indexOf(" ", text.length / 2 - 5);
-      if (text.length > 40 && middle > 0) axis.title.text = `${text.slice(0, middle)}<br>${text.slice(middle + 1)}`;
+      if (text.length > 30 && middle > 0) axis.title.text = `${text.slice(0, middle)}<br>${text.slice(middle + 1)}`;
     }
-    if (layout.yaxis?.scaleanchor && columns(layout) === 1) layout.height = Math.min(layout.height || 420, innerWidth);
+    const many = columns(layout);
+    const most = many === 1 ? innerWidth : (many * COLUMN * layout.height) / WIDE;
+    if (layout.yaxis?.scaleanchor) layout.height = Math.min(layout.height || 420, most);
   }
 
   // On a phone the corners of a scene must fit into less width.
@@ -105,8 +108,9 @@
     const plot = figure.querySelector(".drawing");
     const layout = given.layout || {};
     const wide = columns(layout);
-    if (wide > 1) plot.style.minWidth = `${wide * 280}px`;
+    if (wide > 1) plot.style.minWidth = `${wide * COLUMN}px`;
     await Plotly.newPlot(plot, structuredClone(given.data), hmnn.layout(structuredClone(layout), given.data), config);
+    plot.style.minHeight = "";
     if (given.frames?.length) {
       await Plotly.addFrames(plot, given.frames.map((frame, i) => ({ ...frame, name: frame.name ?? String(i) })));
       frames(figure, plot, given);

@@ -2,9 +2,11 @@
 "use strict";
 (() => {
   const decoder = new TextDecoder();
+  const SHARE = 0.02; // of one core, at most, for drawing: the run may need all of them
+  const PAUSE = [1000, 10000]; // milliseconds between two readings, at least and at most
 
   function follow(section) {
-    const values = new Map(); // name of a value -> { parts: part -> (t -> number), plot, legend }
+    const values = new Map(); // name of a value -> { parts: part -> (t -> number), plot, legend, stale }
     const [state, latest, charts] = [".state", ".latest", ".charts"].map((name) => section.querySelector(name));
     let offset = 0;
     const say = (words) => { if (state.textContent !== words) state.textContent = words; };
@@ -16,7 +18,7 @@
       const legend = hmnn.make("div", "", { class: "legend", role: "group", "aria-label": "Shown in the figure" });
       figure.append(hmnn.make("h3", name, { id: `${id}-title` }), plot, legend);
       charts.append(figure);
-      const made = { parts: new Map(), plot, legend };
+      const made = { parts: new Map(), plot, legend, stale: true };
       hmnn.onTheme(() => made.plot.data && hmnn.recolour(plot, legend));
       values.set(name, made);
       return made;
@@ -26,7 +28,9 @@
       const { time, part, t, values: given } = line;
       for (const [name, value] of Object.entries(given || {})) {
         if (typeof value !== "number" || typeof t !== "number") continue;
-        const { parts } = values.get(name) || chart(name);
+        const chosen = values.get(name) || chart(name);
+        chosen.stale = true;
+        const { parts } = chosen;
         const called = String(part).replaceAll("<", "&lt;");
         if (!parts.has(called)) parts.set(called, new Map());
         parts.get(called).set(t, value); // a step that was done again counts once
@@ -34,9 +38,15 @@
       latest.textContent = `${part}, t = ${t}${typeof time === "number" ? `, after ${time.toFixed(0)} s` : ""}`;
     }
 
+    const near = (plot) => {
+      const { top, bottom } = plot.getBoundingClientRect();
+      return bottom > -500 && top < innerHeight + 500;
+    };
+
     async function draw() {
-      await hmnn.plotly;
-      for (const { parts, plot, legend } of values.values()) {
+      for (const chosen of [...values.values()].filter((c) => c.stale && near(c.plot))) {
+        const { parts, plot, legend } = chosen;
+        chosen.stale = false;
         const layout = hmnn.layout({ height: 260, xaxis: { title: { text: "t" } }, uirevision: "same" });
         const before = (plot.data || []).length;
         const shown = new Map((plot.data || []).map((trace) => [trace.name, trace.visible]));
@@ -59,14 +69,20 @@
       for (const line of decoder.decode(bytes).split("\n")) {
         try { if (line) take(JSON.parse(line)); } catch { /* a line of something else is not drawn */ }
       }
-      if (bytes.byteLength) await draw();
       if (answer.headers.get("Hmnn-Record") === "yes") return location.reload();
       say(values.size ? "The run goes on." : "Waiting for the first time step.");
     }
 
     async function poll() {
-      try { await read(); } catch { say("No answer: the run or its server has ended. Asking again."); }
-      setTimeout(poll, document.hidden ? 10000 : 1000);
+      let cost = 0;
+      try {
+        await read();
+        await hmnn.plotly;
+        const began = performance.now();
+        if (!document.hidden) await draw();
+        cost = performance.now() - began;
+      } catch { say("No answer: the run or its server has ended. Asking again."); }
+      setTimeout(poll, document.hidden ? PAUSE[1] : Math.min(PAUSE[1], Math.max(PAUSE[0], cost / SHARE)));
     }
     poll();
   }
