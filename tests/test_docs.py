@@ -188,7 +188,7 @@ def test_notebooks_have_the_code_of_the_tutorials_in_order(tmp_path):
         assert cells == [block.strip() for block in blocks(page.read_text())]
         prose = [cell.source for cell in notebook.cells if cell.cell_type == "markdown"]
         assert prose[0].startswith("# ")
-        assert broken_links(ROOT / "notebooks" / "x", "\n".join(prose)) == []
+        assert broken_links(ROOT / "docs" / "x", "\n".join(prose)) == []
 
 
 def test_the_pictures_are_those_that_the_script_draws(tmp_path):
