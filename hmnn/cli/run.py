@@ -82,7 +82,7 @@ def perform(
             outcome = experiment.run(this.config(experiment), this.seed or 0, monitor)
             figures = outcome.draw(folder)
         record = about | {
-            "command": command(),
+            "command": this.command(),
             "workers": workers,
             "versions": records.versions(),
             "metrics": outcome.metrics,
@@ -99,5 +99,6 @@ def perform(
 
 
 def command() -> str:
-    """The command line that this is."""
-    return shlex.join(["hmnn", *sys.argv[1:]])
+    """The command line that this is, without the folder that it writes to."""
+    words = iter(sys.argv[1:])
+    return shlex.join(["hmnn", *(word for word in words if word != "--out" or next(words, None) is None)])

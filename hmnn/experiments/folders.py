@@ -1,6 +1,7 @@
 """The output folder of a run: which run it belongs to, and its checkpoints."""
 
 import json
+import shlex
 import shutil
 from dataclasses import asdict
 from pathlib import Path
@@ -27,6 +28,12 @@ class Run(NamedTuple):
         """The profile's Config with the fields that were set."""
         _check.choice("profile", self.profile, experiment.profiles)
         return settings.override(experiment.profiles[self.profile or ""], self.set or [])
+
+    def command(self) -> str:
+        """The command that gives this result, wherever its folder is and however often it was stopped."""
+        changes = [word for change in self.set or [] for word in ("--set", change)]
+        words = ["hmnn", "run", self.experiment, "--profile", self.profile, "--seed", self.seed, *changes]
+        return shlex.join(str(word) for word in words if word is not None)
 
     def about(self, experiment: Experiment) -> dict[str, Any]:
         """What run.json, the record and the checkpoints say."""

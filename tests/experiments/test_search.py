@@ -228,9 +228,11 @@ def test_settings_are_put_in_recorded_and_asked_for_at_resume(hmnn):
     record = json.loads(Path("a/record.json").read_text())
     assert record["metrics"] == {"rate": 0.25, "layers": [7, 8]}
     assert (record["set"], record["config"]["rate"], record["workers"]) == (["rate=0.25", "layers=7,8"], 0.25, 3)
-    assert (record["command"], record["chosen"]) == (f"hmnn run toy {' '.join(words)} --out a --workers 3", {"a": 1})
+    assert record["chosen"] == {"a": 1}
+    assert record["command"] == f"hmnn run toy --profile paper --seed 0 {' '.join(words)}"  # without folder and workers
     assert hmnn("run", "toy", "--resume", "a")[0] == 0
-    assert json.loads(Path("a/record.json").read_text())["metrics"]["rate"] == 0.25
+    resumed = json.loads(Path("a/record.json").read_text())
+    assert (resumed["metrics"]["rate"], resumed["command"]) == (0.25, record["command"])
     code, _, said = hmnn("run", "toy", "--resume", "a", "--set", "rate=0.5")
     assert code == 2
     assert said.startswith("hmnn: --resume must be given the set of that run, ['rate=0.25', 'layers=7,8'].")
