@@ -68,11 +68,8 @@ def array(name: str, values: Any, where: str) -> np.ndarray:
 
 
 def pad(values: np.ndarray) -> np.ndarray:
-    """Append rows of zeros up to the bucket."""
-    rows = bucket(len(values))
-    if rows == len(values):
-        return values
-    padded = np.zeros((rows, *values.shape[1:]), values.dtype)
+    """A copy with rows of zeros up to the bucket; a copy always, since JAX may read it after the caller goes on."""
+    padded = np.zeros((bucket(len(values)), *values.shape[1:]), values.dtype)
     padded[: len(values)] = values
     return padded
 
