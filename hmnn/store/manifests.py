@@ -17,6 +17,7 @@ MIGRATIONS: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = {}
 NAME = "manifest.json"
 LIMIT = 1 << 24
 """Bytes of the longest manifest or header that is read: parsed well within a second."""
+ENCODER = json.JSONEncoder(allow_nan=False)
 BLANK = "0" * 64
 SEAL = re.compile(rb'"sha256": "([0-9a-f]{64})"\n\}\n\Z')
 
@@ -29,7 +30,7 @@ def render(kind: str, content: dict[str, Any]) -> bytes:
     """A manifest as text whose last line is the SHA-256 of the text itself, with zeros in that place."""
     manifest = {"kind": kind, "version": VERSION, **content, "versions": _versions(), "sha256": BLANK}
     try:
-        lines = [f"{json.dumps(key)}: {json.dumps(value, allow_nan=False)}" for key, value in manifest.items()]
+        lines = [f'"{key}": {ENCODER.encode(value)}' for key, value in manifest.items()]
         text = ("{\n" + ",\n".join(lines) + "\n}\n").encode()
     except (TypeError, ValueError) as error:
         raise ValueError(f"config must be made of what JSON knows ({error}).") from None
