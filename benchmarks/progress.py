@@ -69,7 +69,7 @@ def telling(config) -> tuple[float, float]:
         began = time.process_time()
         logistic_drift.run(config, 0, monitor)
         seconds = time.process_time() - began
-        assert len((Path(folder) / NAME).read_text().splitlines()) == steps(config)
+        assert len((Path(folder) / NAME).read_text().splitlines()) >= steps(config) // logistic_drift.TOLD
     return seconds, monitor.seconds
 
 
