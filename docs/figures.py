@@ -246,11 +246,11 @@ PICTURES: dict[str, Callable[[], Figure]] = {
 }
 
 
-def draw(folder: Path) -> list[Path]:
-    """Write all pictures into a folder."""
+def draw(folder: Path, names: list[str]) -> list[Path]:
+    """Write these pictures into a folder; all, if none is named."""
     folder.mkdir(parents=True, exist_ok=True)
     paths = []
-    for name, picture in PICTURES.items():
+    for name, picture in PICTURES.items() if not names else [(name, PICTURES[name]) for name in names]:
         with plt.rc_context(STYLE):
             figure = picture()
             figure.get_layout_engine().set(w_pad=0.08, h_pad=0.08)
@@ -261,4 +261,4 @@ def draw(folder: Path) -> list[Path]:
 
 
 if __name__ == "__main__":
-    draw(Path(sys.argv[1]) if len(sys.argv) > 1 else FOLDER)
+    draw(Path(sys.argv[1]) if len(sys.argv) > 1 else FOLDER, sys.argv[2:])

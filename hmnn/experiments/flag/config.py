@@ -49,6 +49,7 @@ class Config:
 PROFILES = {
     "smoke": Config(
         last=152,
+        protocols=("paper",),
         seeds=1,
         hidden=(8,),
         hidden_lstm=(8,),
