@@ -100,5 +100,6 @@ def perform(
 
 def command() -> str:
     """The command line that this is, without the folder that it writes to."""
-    words = iter(sys.argv[1:])
-    return shlex.join(["hmnn", *(word for word in words if word != "--out" or next(words, None) is None)])
+    words = sys.argv[1:]
+    kept = [word for before, word in zip(["", *words], words, strict=False) if "--out" not in (before, word)]
+    return shlex.join(["hmnn", *(word for word in kept if not word.startswith("--out="))])

@@ -166,6 +166,11 @@ def layer(leaf: str) -> str:
     return leaf
 
 
+def label(view: View, method: str) -> str:
+    """A method as the run's table calls it; its own name if there is no view."""
+    return str(view.get("labels", {}).get(method, method))
+
+
 def array(values: Any) -> np.ndarray:
     """Numbers of a record, where null is NaN."""
     return np.array(values, np.float64)

@@ -133,6 +133,13 @@ def dots(name: str, x: Any, y: Any, look: Look, share: Any = None, **more: Any) 
     return line(name, x, y, look, **more) | {"mode": "lines+markers", "marker": marker}
 
 
+def printed(x: list[Any], y: list[Any]) -> Plot:
+    """The numbers that the paper prints: open grey diamonds."""
+    ring = {"symbol": "diamond-open", "size": 13, "color": "#808080", "line": {"width": 2}}
+    trace = {"type": "scatter", "mode": "markers", "name": "the paper", "marker": ring, "showlegend": False}
+    return trace | {"x": x, "y": y}
+
+
 def running(values: ndarray, window: int) -> ndarray:
     """The mean of the `window` values about each one, of fewer at the ends."""
     weights = np.ones(min(window, len(values)))

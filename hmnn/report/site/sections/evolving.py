@@ -10,24 +10,10 @@ from hmnn.report.site.sections.common import Kind, Record, View, array
 from hmnn.report.site.sections.drawing import Plot, numbers
 from hmnn.report.site.sections.palette import BLUE, TRUTH, VERMILION, Look, look
 
-LABELS = {
-    "hmnn": "HMNN",
-    "kurle": "Kurle et al.",
-    "bbp": "BBP",
-    "ewc": "EWC",
-    "vcl": "VCL",
-    "bbp_once": "BBP (T = 1)",
-}
-"""For records without a view."""
-
 
 def _protocols(record: Record) -> dict[str, dict[str, Any]]:
     """Protocol -> method -> its scores, in the order of the record."""
     return {name: record["metrics"][name] for name in record["config"]["protocols"]}
-
-
-def _label(view: View, method: str) -> str:
-    return str(view.get("labels", LABELS).get(method, method))
 
 
 def accuracy_over_time(record: Record, view: View) -> Figure:
@@ -56,7 +42,7 @@ def accuracy_over_time(record: Record, view: View) -> Figure:
         "f_t (below), else by the next one. The dashed line is a reader who never mistakes a digit and always gives "
         "the more probable name. "
         f"Lines are means over {record['config'].get('seeds')} seeds, areas the range of the seeds. Methods are "
-        f"switched on and off in the legend; the protocol is a choice. {common.words(record)}."
+        f"switched on and off in the legend. {common.words(record)}."
     )
     rows = [row for protocol, methods in protocols.items() for row in _rows(view, protocol, methods, steps)]
     return Figure("accuracy", "Accuracy over time", {"data": data, "layout": layout}, caption, rows)
@@ -66,7 +52,7 @@ def _lines(view: View, protocol: str, methods: dict[str, Any], steps: np.ndarray
     """Three traces per method, two of them the edges of an area."""
     data = list[Plot]()
     for place, (method, found) in enumerate(methods.items()):
-        mean, name, drawn = array(found["by_step"]["accuracy"]), _label(view, method), look(method, place)
+        mean, name, drawn = array(found["by_step"]["accuracy"]), common.label(view, method), look(method, place)
         seeds = view.get(protocol, {}).get(method, {}).get("accuracy", mean[None])
         data += drawing.band(name, steps, seeds.min(axis=0), seeds.max(axis=0), drawn)
         data.append(drawing.line(name, steps, mean, drawn) | {"mode": "lines+markers", "marker": {"size": 5}})
@@ -76,7 +62,7 @@ def _lines(view: View, protocol: str, methods: dict[str, Any], steps: np.ndarray
 def _rows(view: View, protocol: str, methods: dict[str, Any], steps: np.ndarray) -> list[dict[str, Any]]:
     rows = list[dict[str, Any]]()
     for method, found in methods.items():
-        words = {"protocol": [protocol] * len(steps), "method": [_label(view, method)] * len(steps)}
+        words = {"protocol": [protocol] * len(steps), "method": [common.label(view, method)] * len(steps)}
         scores = {key: array(found["by_step"][key]) for key in ("accuracy", "expected_accuracy", "nll", "ece")}
         rows += drawing.columns(**words, t=steps, **scores)
     return rows
@@ -100,7 +86,7 @@ def paired_differences(record: Record, view: View) -> Figure | None:
         data.append(trace | {"y": numbers(place), "marker": marker, "error_x": bars | {"thickness": 2, "width": 5}})
         words = {"protocol": [protocol] * len(some), "pair": list(some)}
         rows += drawing.columns(**words, mean=mean, lower=lower, upper=upper)
-    names = [_label(view, key.removeprefix("hmnn - ")) for key in rivals]
+    names = [common.label(view, key.removeprefix("hmnn - ")) for key in rivals]
     layout = drawing.stacked("HMNN minus the other, expected accuracy", "", height=160 + 55 * len(rivals))
     layout["yaxis"] |= {"tickvals": [-i for i in range(len(rivals))], "ticktext": names, "zeroline": False}
     layout["xaxis"] |= {"zeroline": True, "zerolinewidth": 2, "zerolinecolor": "#808080", "tickformat": "+.3f"}
@@ -123,7 +109,7 @@ def reliability(record: Record, view: View) -> Figure | None:
         for protocol, methods in _protocols(record).items()
         for words, key in kinds.items()
     }
-    labels = {method: _label(view, method) for methods in _protocols(record).values() for method in methods}
+    labels = {method: common.label(view, method) for methods in _protocols(record).values() for method in methods}
     caption = f"{common.RELIABLE} All time steps and seeds together. {common.words(record)}."
     return common.reliability(found, labels, "reliability", caption)
 

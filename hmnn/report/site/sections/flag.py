@@ -20,7 +20,7 @@ def film(record: Record, view: View) -> Film | None:
     """Truth, forecast, error and interval width of the test frames."""
     if "film" not in view:
         return None
-    found, label = view["film"], _label(view, str(view["filmed"]))
+    found, label = view["film"], common.label(view, str(view["filmed"]))
     frames = [int(frame) for frame in found["frames"]]
     strips = [{"label": words, "pictures": _pictures(found[key])} for key, words in STRIPS.items() if key in found]
     at = np.flatnonzero(np.isin(view["frames"], found["frames"]))
@@ -41,10 +41,6 @@ def _pictures(strip: dict[str, Any]) -> list[str]:
     return [f"data:image/jpeg;base64,{base64.b64encode(file).decode()}" for file in files]
 
 
-def _label(view: View, method: str) -> str:
-    return str(view.get("labels", {}).get(method, method))
-
-
 def error_over_frames(record: Record, view: View) -> Figure | None:
     """Each forecast's own M, as a running mean; validation and test on a ground of their own."""
     if "errors" not in view:
@@ -53,8 +49,8 @@ def error_over_frames(record: Record, view: View) -> Figure | None:
     methods = [method for method in record["metrics"]["M"] if method in view["errors"]]
     for place, method in enumerate(methods):
         own = array(view["errors"][method])
-        data.append(drawing.line(_label(view, method), frames, drawing.running(own, SPAN), look(method, place)))
-        rows += drawing.columns(method=[_label(view, method)] * len(frames), frame=frames, error=own)
+        data.append(drawing.line(common.label(view, method), frames, drawing.running(own, SPAN), look(method, place)))
+        rows += drawing.columns(method=[common.label(view, method)] * len(frames), frame=frames, error=own)
     validate, test, last = (float(edge) for edge in view["edges"])
     layout = drawing.stacked("frame", "error of the forecast", height=520)
     layout |= {"shapes": [drawing.span(test, last)], "hovermode": "closest"}
@@ -88,9 +84,7 @@ def scores(record: Record, view: View) -> Figure:
         data.append(trace | {"x": drawing.numbers(values), "y": [name] * len(values)})
         rows += drawing.columns(method=[name] * len(values), seed=list(range(len(values))), M=values)
     paper = {name: row["paper"] for name, row in told.items() if row.get("paper") is not None}
-    ring = {"symbol": "diamond-open", "size": 13, "color": "#808080", "line": {"width": 2}}
-    trace = {"type": "scatter", "mode": "markers", "name": "the paper", "marker": ring, "showlegend": False}
-    data.append(trace | {"x": drawing.numbers(list(paper.values())), "y": list(paper)})
+    data.append(drawing.printed(drawing.numbers(list(paper.values())), list(paper)))
     rows += [{"method": name, "seed": "paper", "M": value} for name, value in paper.items()]
     layout = drawing.stacked("M on the test frames, smaller is better", "", height=150 + 34 * len(order))
     layout |= {"hovermode": "closest"}
@@ -107,11 +101,11 @@ def scores(record: Record, view: View) -> Figure:
 def drift(record: Record, view: View) -> Figure | None:
     """The drift signal of the two networks of HMNN, layer by layer."""
     methods = [method for method in record["metrics"]["M"] if method in view.get("drift", {})]
-    signals = {_label(view, method): _alone(view["drift"][method]) for method in methods}
+    signals = {common.label(view, method): _alone(view["drift"][method]) for method in methods}
     length = len(view["drift"][methods[0]][common.ALL]) if methods else 0
     frames = np.arange(length) + record["config"]["window"]
     own = {method: record["chosen"].get(method, {}).get("jump_prob") for method in methods}
-    phi = {_label(view, method): own[method] or record["config"]["jump_prob"] for method in methods}
+    phi = {common.label(view, method): own[method] or record["config"]["jump_prob"] for method in methods}
     caption = f"{common.DRIFT} The first seed. {common.words(record)}."
     return common.drift(signals, frames, "frame", phi, "drift", caption)
 

@@ -116,10 +116,8 @@ def by_keep(record: Record, view: View) -> Figure:
         trace = {"type": "scatter", "mode": "markers", "name": _name(keep), "marker": marker, "showlegend": False}
         data.append(trace | {"x": [_name(keep)] * len(values), "y": drawing.numbers(values)})
         rows += drawing.columns(keep=[keep] * len(values), seed=list(range(len(values))), accuracy=values)
-    ring = {"symbol": "diamond-open", "size": 13, "color": "#808080", "line": {"width": 2}}
-    told = {"type": "scatter", "mode": "markers", "name": "the paper", "marker": ring}
     if paper:
-        data.append(told | {"x": [_name(k) for k in paper], "y": drawing.numbers(list(paper.values()))})
+        data.append(drawing.printed([_name(keep) for keep in paper], drawing.numbers(list(paper.values()))))
     layout = drawing.stacked("share of the means that are kept (gamma)", "test accuracy", height=420)
     layout["yaxis"] |= {"tickformat": ".4~f"}
     layout["hovermode"] = "closest"
