@@ -15,7 +15,7 @@ from hmnn._types import Dataset
 from hmnn.core import noise
 from hmnn.data import files
 from hmnn.data.evolving import chances, labelled
-from hmnn.experiments import evolving_mnist, forecast, vdc_mnist
+from hmnn.experiments import evolving_mnist, forecast, schedules, vdc_mnist
 from hmnn.experiments.base import Quiet
 from hmnn.experiments.evolving_mnist import entries
 from hmnn.experiments.evolving_mnist import scores as evolving_scores
@@ -228,8 +228,8 @@ def test_a_setting_that_diverges_costs_its_scores_and_not_the_run():
 
 
 def test_a_cosine_ends_each_time_step_at_rest_and_is_one_object():
-    rule = entries.optimiser("sgd", "cosine", 10)
-    assert rule is entries.optimiser("sgd", "cosine", 10)
+    rule = schedules.optimiser("sgd", "cosine", 10)
+    assert rule is schedules.optimiser("sgd", "cosine", 10)
     made, weights = rule(0.5), jnp.ones(())
     state, sizes = made.init(weights), []
     for _ in range(11):

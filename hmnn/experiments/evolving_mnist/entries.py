@@ -2,17 +2,15 @@
 
 import math
 from dataclasses import replace
-from functools import cache
 from itertools import product
 from typing import Any
 
 import numpy as np
-import optax
 
 from hmnn import _check
 from hmnn.experiments.evolving_mnist.config import ABLATION, Config
+from hmnn.experiments.schedules import optimiser
 from hmnn.methods import Method, bbp, ewc, hmnn, kurle, vcl
-from hmnn.methods.parts import OPTIMISERS
 from hmnn.networks import mlp
 
 PAPER = {"bbp_once": 0.503, "vcl": 0.744, "ewc": 0.760, "bbp": 0.780, "kurle": 0.784, "hmnn": 0.786}
@@ -40,7 +38,6 @@ GRIDS: dict[str, dict[str, tuple[float, ...]]] = {
 GRIDS["bbp_once"] = GRIDS["bbp"]
 EPOCHS_KEPT = 5
 """Epochs between two checkpoints of bbp_once, if they divide its epochs."""
-SCHEDULES = ("constant", "cosine")
 
 
 def tried(config: Config, method: str) -> list[dict[str, float]]:
@@ -109,13 +106,3 @@ def epochs_kept(config: Config) -> int:
 def updates(config: Config) -> int:
     """Updates of a time step."""
     return -(-config.rows // config.minibatch) * config.epochs
-
-
-@cache
-def optimiser(name: str, schedule: str, steps: int) -> Any:
-    """A function of the learning rate, the same object for the same arguments, so that it compiles once."""
-    _check.choice("optimiser", name, OPTIMISERS)
-    _check.choice("schedule", schedule, SCHEDULES)
-    if schedule == "constant":
-        return OPTIMISERS[name]
-    return lambda rate: OPTIMISERS[name](optax.cosine_decay_schedule(rate, steps))

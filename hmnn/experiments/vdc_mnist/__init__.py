@@ -5,6 +5,7 @@
 `hmnn sweep vdc-mnist --method 0.25`, and handed to the run by `--set search=FILE,FILE`.
 """
 
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -16,8 +17,9 @@ from hmnn.data.digits import mnist
 from hmnn.experiments import forecast, jobs, notes
 from hmnn.experiments.base import Experiment, Monitor, Outcome, Report, Search
 from hmnn.experiments.jobs import Job
+from hmnn.experiments.schedules import optimiser
 from hmnn.experiments.vdc_mnist import scores
-from hmnn.experiments.vdc_mnist.config import GRID, PROFILES, SEARCH_CHUNK, Config, check, each, searched
+from hmnn.experiments.vdc_mnist.config import GRID, PROFILES, RECIPE, SEARCH_CHUNK, Config, check, each, searched
 from hmnn.methods import Method, bbp
 from hmnn.networks import mlp
 
@@ -38,13 +40,14 @@ def run(config: Config, seed: int, monitor: Monitor) -> Outcome:
     return scores.outcome(config, runs, configs, searched(config), total)
 
 
-def build(config: Config, epochs: int) -> Method:
-    """Bayes by Backprop with variational DropConnect, for a Config with single values.
+def build(config: Config, epochs: int, whole: int = 0) -> Method:
+    """Bayes by Backprop with variational DropConnect, for a Config with single values; `whole` are all its epochs.
 
     Its prior is the same at every step and theta goes on from the last, so that k steps of E / k epochs are the descent
     of one step of E epochs, with other draws: the law of the result is the same. That holds for an optimiser with
     memory too, whose state goes on (`restart` is False).
     """
+    updates = -(-config.train_rows // config.minibatch) * (whole or epochs)
     return bbp(
         mlp(784, config.hidden, 10),
         "categorical",
@@ -55,7 +58,7 @@ def build(config: Config, epochs: int) -> Method:
         shrink=config.shrinks[0],
         learning_rate=config.learning_rates[0],
         samples=config.samples[0],
-        optimiser=config.optimiser,
+        optimiser=optimiser(config.optimiser, config.schedule, updates),
         temperature=config.temperature,
         start_rho=config.start_rho,
         minibatch=config.minibatch,
@@ -78,7 +81,7 @@ def part(config: Config, name: str) -> Dataset:
 def _train(argument: tuple[Config, int], monitor: Monitor, name: str) -> dict[str, Any]:
     """Train in chunks of epochs with validation after each, then test; all NaN if the descent diverges."""
     config, seed = argument
-    model = build(config, config.chunk)
+    model = build(config, config.chunk, config.epochs)
     train, validation = part(config, "train"), part(config, "validation")
     state, curve = monitor.restore(name, model.init(seed))
     for i in range(len(curve), config.epochs // config.chunk):
@@ -101,7 +104,8 @@ def _accuracy(model: Method, state: Any, data: Dataset) -> float:
 def _forecast(monitor: Monitor, work: list[Job]) -> float:
     """Measure one epoch for each number of draws, and say how long all jobs will take."""
     configs = {job.argument[0].samples: job.argument[0] for job in work if monitor.keeper.kept(job.name) is None}
-    cost = {n: forecast.seconds(partial(build, own), part(own, "train"), own.epochs) for n, own in configs.items()}
+    plain = {n: replace(own, schedule="constant") for n, own in configs.items()}  # a cosine compiles for its length
+    cost = {n: forecast.seconds(partial(build, own), part(own, "train"), own.epochs) for n, own in plain.items()}
     return forecast.tell(monitor, work, {job.name: cost.get(job.argument[0].samples, 0.0) for job in work})
 
 
@@ -109,7 +113,7 @@ def score(keep: str, config: Config, seed: int, report: Report) -> float:
     """Validation accuracy after `search_epochs`, for `hmnn sweep`; told on the way, so that bad trials end early."""
     check(config)
     own = each(config)[keep]
-    model = build(own, SEARCH_CHUNK)
+    model = build(own, SEARCH_CHUNK, own.search_epochs)
     train, validation, state, found = part(own, "train"), part(own, "validation"), model.init(100 * seed), 0.0
     for epoch in range(SEARCH_CHUNK, own.search_epochs + 1, SEARCH_CHUNK):
         state, _ = model.step(state, train)
@@ -122,5 +126,5 @@ def score(keep: str, config: Config, seed: int, report: Report) -> float:
 SEARCH = {
     str(keep): Search(dict(GRID), dict(GRID), partial(score, str(keep)), "maximize", halving=SEARCH_CHUNK)
     for keep in Config.keeps
-}
+} | {"recipe": Search(RECIPE, RECIPE, partial(score, "0.5"), "maximize")}
 EXPERIMENT = Experiment("Does dropping means make a Bayesian network better?", PROFILES, run, SEARCH)
