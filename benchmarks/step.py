@@ -1,7 +1,7 @@
 """What a training step of the filter costs, beside the plain SGD step of the same network in the same process.
 
 `python benchmarks/step.py [--json] [--quick] [--only NETWORK] [--cores 2] [--optimiser adam]`. Modes: plain (SGD on
-the likelihood), naive (autodiff of the free energy, jax.random), full (closed form, all of the KL), block (an eighth
+the likelihood), naive (autodiff of the free energy, jax.random), full (closed form, all of the KL), block (a tenth
 of it in turn). ns_per_weight is what the mode costs over the plain step, per weight; a ratio needs its batch beside it.
 """
 
@@ -53,7 +53,7 @@ def runners(network: str, batch: int, keep: float, modes: tuple[str, ...], optim
     settings = {
         "naive": {"source": noise.random, "gradient": "autodiff"},
         "full": {"kl_blocks": 1},
-        "block": {"kl_blocks": 8},
+        "block": {"kl_blocks": projection.MOST_BLOCKS},
     }
 
     def plain() -> None:

@@ -58,7 +58,7 @@ def exp2(x: Float[Array, "..."], coefficients: Sequence[float] = EXP2) -> Float[
     """2^x for x up to 127; 2^-126 stands for anything smaller. With `ROUGH` its relative error is 3e-6."""
     if x.dtype != jnp.float32:
         return jnp.exp2(x)
-    x = jnp.where(x > -126.0, x, -126.0)  # jnp.maximum takes three instructions, for the sake of NaN
+    x = larger(x, jnp.float32(-126.0))
     fraction = x - jax.lax.round(x, jax.lax.RoundingMethod.TO_NEAREST_EVEN)
     # x + ROUND holds the same whole number in its low bits: cheaper than a conversion, which XLA makes saturate.
     return _float(_bits(polynomial(coefficients, fraction)) + (_bits(x + ROUND) << 23))
@@ -79,7 +79,7 @@ def softplus(x: Float[Array, "..."]) -> Float[Array, "..."]:
     if x.dtype != jnp.float32:
         return jax.nn.softplus(x)
     e = exp2(-jnp.abs(x) * LOG2E)
-    return jnp.maximum(x, 0.0) + e * polynomial(LOG1P, e)
+    return larger(0.0, x) + e * polynomial(LOG1P, e)
 
 
 @softplus.defjvp
@@ -93,6 +93,11 @@ def logistic(x: Float[Array, "..."], over: Float[Array, "..."] | float = 1.0) ->
         return jax.nn.sigmoid(x) / over
     e = exp2(-jnp.abs(x) * LOG2E)
     return jnp.where(x > 0, 1.0, e) * (1.0 / ((1.0 + e) * over))
+
+
+def larger(a: Float[Array, "..."] | float, b: Float[Array, "..."]) -> Float[Array, "..."]:
+    """max(a, b), and b if one of them is NaN: one instruction, where `jnp.maximum` takes three."""
+    return jnp.where(b < a, a, b)
 
 
 def signed(size: Float[Array, "..."], word: UInt32[Array, "..."]) -> Float[Array, "..."]:

@@ -32,6 +32,10 @@ class Prior(NamedTuple):
     """log2 of weight / standard deviation, likewise."""
 
 
+SMALL = 4096
+"""Leaves with fewer weights pay all of the KL term at every update: cutting them costs more than it saves."""
+
+
 class Turn(NamedTuple):
     """Which part of the KL term this update takes: all of it (blocks = 1), or one block of rows in turn."""
 
@@ -60,7 +64,7 @@ def gradient(
 ) -> Posterior:
     """As `objective.gradient`; `prior` is made ready, and `turn` says which rows pay the KL term now."""
     scale = jax.tree.map(families.scale, posterior.rho)
-    w = objective.draw_scaled(posterior.location, scale, family, noise)
+    w = _drawn_once(objective.draw_scaled(posterior.location, scale, family, noise), weight)
     slopes = jax.grad(loss)(w)
 
     def leaf(
@@ -70,6 +74,18 @@ def gradient(
 
     parts = jax.tree.map(leaf, w, slopes, posterior.location, posterior.rho, scale, family, prior, noise)
     return _tree.unzip(w, parts, Posterior)
+
+
+def _drawn_once(w: Weights, weight: Scalar) -> Weights:
+    """The same weights; biases go through a branch.
+
+    The branch is there for XLA, which would otherwise draw a bias again for every row of the batch that it is added to.
+    """
+    leaves, structure = jax.tree.flatten(w)
+    thin = [leaf for leaf in leaves if leaf.ndim < 2]
+    there = jnp.asarray(weight) > -1.0  # always; XLA does not know
+    thin = iter(jax.lax.cond(there, lambda x: x, lambda x: jax.tree.map(jnp.zeros_like, x), thin))
+    return structure.unflatten([next(thin) if leaf.ndim < 2 else leaf for leaf in leaves])
 
 
 def divisor(rows: int, most: int) -> int:
@@ -89,7 +105,7 @@ def _leaf(
     turn: Turn,
 ) -> Posterior:
     """The gradient of one leaf; in blocks of rows, one block pays for all."""
-    blocks = divisor(w.shape[0], turn.blocks) if w.ndim else 1
+    blocks = divisor(w.shape[0], turn.blocks) if w.ndim and w.size >= SMALL else 1
     share = jnp.asarray(weight * blocks, w.dtype)
     keep = None if eta is None else jnp.asarray(member.keep, w.dtype)
     here, m = Here(theta.location, s, eta), theta.location
@@ -147,7 +163,7 @@ def _divergence_slopes(here: Here, w: Array, keep: Array | None, law: Prior) -> 
     precision = 1.0 / (s * s)
     # r, the responsibility of the kept mean, is logistic(odds); 1 - r where the mean was kept, r where it was not.
     odds = LOG2E * (jnp.log(keep) - jnp.log1p(-keep) + m * (w - 0.5 * m) * precision)
-    signed = jnp.minimum(jnp.where(eta, odds, -odds), 100.0)
+    signed = -arithmetic.larger(-100.0, jnp.where(eta, -odds, odds))
     # Times a reciprocal, not divided by: XLA would write a quotient that has two readers to memory.
     return pull, jnp.where(eta, -w, w - m) * (precision * (1.0 / (1.0 + arithmetic.exp2(signed, ROUGH))))
 
@@ -159,7 +175,7 @@ def _pull(law: Prior, w: Float[Array, "..."]) -> Float[Array, "..."]:
         [_plus(p, _plus(q, -gap * gap * half)) for q, half in zip(law.variance_logs, law.halves, strict=True)]
         for p, gap in zip(law.mean_logs, gaps, strict=True)
     ]
-    top = reduce(jnp.maximum, [x for row in logs for x in row])
+    top = reduce(arithmetic.larger, [x for row in logs for x in row])
     mass = [[arithmetic.exp2(x - top, ROUGH) for x in row] for row in logs]
     force = [
         gap * reduce(jnp.add, [a * h for a, h in zip(row, law.halves, strict=True)])

@@ -17,7 +17,7 @@ from jaxtyping import Array, Int, PyTree, UInt32
 
 from hmnn import _tree
 from hmnn._types import Key, Scalar, Weights
-from hmnn.core import closed, objective
+from hmnn.core import arithmetic, closed, layout, objective
 from hmnn.core import noise as noises
 from hmnn.core.families import RHO_FLOOR, Posterior
 from hmnn.core.likelihoods import Likelihood
@@ -65,6 +65,10 @@ KL_WEIGHTS = {
 """What the KL term counts in minibatch i = 0 .. total - 1; the weights of an epoch sum to 1."""
 
 
+MOST_BLOCKS = 10
+"""Of the KL term; it divides the usual widths, 100, 400, 500, as 8 does not."""
+
+
 def project(
     key: Key,
     descent: Descent,
@@ -76,6 +80,11 @@ def project(
     batch: Batch,
 ) -> tuple[Path, Int[Array, ""]]:
     """Minimise the free energy from `start`; also return how many epochs were undone."""
+    if layout.turns(start.posterior.location):
+        apply, weights = descent.apply, start.posterior.location
+        descent = descent._replace(apply=lambda w, x: apply(layout.back(w, weights), x))
+        path, undone = project(key, descent, pace, likelihood, *layout.turn((family, prior, start)), batch)
+        return layout.back(path, start), undone
     optimiser = descent.optimiser(pace.learning_rate)
     size = batch.x.shape[0]
     rows = min(descent.minibatch or size, size)
@@ -113,11 +122,11 @@ def project(
 
 
 def blocks(descent: Descent, size: int) -> int:
-    """In how many blocks the KL term is paid: few minibatches pay all of it, many an eighth each."""
+    """In how many blocks the KL term is paid: few minibatches pay all of it, many a tenth each."""
     if descent.kl_blocks is not None:
         return descent.kl_blocks
     minibatches = -(-size // min(descent.minibatch or size, size))
-    return max(1, min(8, minibatches // 32)) if descent.kl_weights == "uniform" else 1
+    return max(1, min(MOST_BLOCKS, minibatches // 32)) if descent.kl_weights == "uniform" else 1
 
 
 def _gradient(
@@ -188,4 +197,4 @@ def _unpacked(packed: PyTree) -> Posterior:
 def _moved(posterior: Posterior, updates: Posterior) -> Posterior:
     """Apply the updates; s-tilde stays above its floor, where its gradient lives."""
     moved = optax.apply_updates(posterior, updates)
-    return moved._replace(rho=jax.tree.map(lambda rho: jnp.maximum(rho, RHO_FLOOR), moved.rho))
+    return moved._replace(rho=jax.tree.map(lambda rho: arithmetic.larger(RHO_FLOOR, rho), moved.rho))
