@@ -87,9 +87,8 @@ RECIPE = {
     "optimiser": ("adam",),
     "schedule": ("cosine",),
     "temperature": (0.1, 0.3, 1.0),
-    "start_rho": ((-5.0, -4.0), (-4.0, -3.0), (-3.0, -2.0)),
-    "learning_rates": ((1e-3,), (3e-4,)),
-    "jump_scales": ((1.0,), (math.exp(-1),)),
+    "start_rho": ((-5.0, -4.0), (-4.0, -3.0)),
+    "jump_scales": ((1.0,),),
     "search_epochs": (60,),
 }
 """How keep = 0.5 is trained: what `hmnn sweep vdc-mnist --method recipe` tries."""
