@@ -51,9 +51,7 @@ class Config:
     """Networks drawn for the sampled scores and for the epistemic uncertainty."""
 
 
-OURS = replace(
-    Config(), jump_scales=(1.0,), optimiser="adam", schedule="cosine", temperature=0.3, start_rho=(-4.0, -3.0)
-)
+OURS = replace(Config(), jump_scales=(1.0,), optimiser="adam", schedule="cosine", temperature=0.3)
 """The best recipe on validation, results/vdc-mnist/recipe.json.
 
 Its KL term counts less than 1: a cold posterior, not the Bayesian answer.
