@@ -42,7 +42,7 @@ def against_weights(width: int) -> dict:
     model = filtering.Model(kernels.jump(), families.assign(weights, 0.5, "all"), likelihoods.categorical())
     plain = step._plain(net.apply, model.likelihood, optax.sgd, BATCH).lower(weights, data).compile()
     row = {"weights": count, "plain_mb": reserved(plain) / 2**20}
-    for mode, blocks in (("full", 1), ("block", 8)):
+    for mode, blocks in (("full", 1), ("block", projection.MOST_BLOCKS)):
         plan = filtering.Plan(net.init, projection.Descent(net.apply, minibatch=BATCH, kl_blocks=blocks))
         state = filtering.init(jax.random.key(0), plan, model)
         shared = sum(leaf.nbytes for leaf in jax.tree.leaves(state.posterior))  # an argument twice, the same memory

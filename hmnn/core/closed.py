@@ -26,10 +26,12 @@ class Prior(NamedTuple):
     means: tuple[Array, ...]
     mean_logs: tuple[Array | None, ...]
     """log2 of the weights relative to the first, which is None."""
-    halves: tuple[Array, ...]
-    """log2(e) / (2 variance)."""
-    variance_logs: tuple[Array | None, ...]
-    """log2 of weight / standard deviation, likewise."""
+    half: Array
+    """log2(e) / (2 variance) of the first variance."""
+    ratios: tuple[Array, ...]
+    """The first variance over each other one: what their standard deviations are follows, and is not kept."""
+    variance_logs: tuple[Array, ...]
+    """log2 of the weights of the others relative to that of the first."""
 
 
 SMALL = 4096
@@ -171,14 +173,18 @@ def _divergence_slopes(here: Here, w: Array, keep: Array | None, law: Prior) -> 
 def _pull(law: Prior, w: Float[Array, "..."]) -> Float[Array, "..."]:
     """sum_k resp_k (w - mu_k) / v_k over all components."""
     gaps = [w - mean for mean in law.means]
+    # Always the ratios; but XLA would compute what follows from them alone before the loop, and keep it in memory.
+    ratios = [jnp.where(w == w, ratio, w) for ratio in law.ratios]
+    halves = [law.half, *(law.half * ratio for ratio in ratios)]
+    heights = [None, *(q + 0.5 * LOG2E * arithmetic.log(r) for q, r in zip(law.variance_logs, ratios, strict=True))]
     logs = [
-        [_plus(p, _plus(q, -gap * gap * half)) for q, half in zip(law.variance_logs, law.halves, strict=True)]
+        [_plus(p, _plus(height, -gap * gap * half)) for height, half in zip(heights, halves, strict=True)]
         for p, gap in zip(law.mean_logs, gaps, strict=True)
     ]
     top = reduce(arithmetic.larger, [x for row in logs for x in row])
     mass = [[arithmetic.exp2(x - top, ROUGH) for x in row] for row in logs]
     force = [
-        gap * reduce(jnp.add, [a * h for a, h in zip(row, law.halves, strict=True)])
+        gap * reduce(jnp.add, [a * h for a, h in zip(row, halves, strict=True)])
         for gap, row in zip(gaps, mass, strict=True)
     ]
     total = reduce(jnp.add, [a for row in mass for a in row])
@@ -190,8 +196,8 @@ def _plus(a: Array | None, b: Array) -> Array:
 
 
 def _ready(law: Mixture, dtype: jnp.dtype) -> Prior:
-    def relative(logs: list[Array]) -> tuple[Array | None, ...]:
-        return (None, *(log - logs[0] for log in logs[1:]))
+    def relative(logs: list[Array]) -> tuple[Array, ...]:
+        return tuple(log - logs[0] for log in logs[1:])
 
     def log2(p: Rate) -> Array:
         return jnp.maximum(jnp.log2(jnp.asarray(p, dtype)), -1e30)  # a component that is not there
@@ -204,7 +210,8 @@ def _ready(law: Mixture, dtype: jnp.dtype) -> Prior:
         weights[:2] = [jnp.where(there, q, 0.5 * weights[1]) for q in weights[:2]]
     return Prior(
         means=law.means,
-        mean_logs=relative([log2(p) for p in law.mean_weights]),
-        halves=tuple(0.5 * LOG2E / v for v in variances),
-        variance_logs=relative([log2(q) - 0.5 * jnp.log2(v) for q, v in zip(weights, variances, strict=True)]),
+        mean_logs=(None, *relative([log2(p) for p in law.mean_weights])),
+        half=0.5 * LOG2E / variances[0],
+        ratios=tuple(variances[0] / v for v in variances[1:]),
+        variance_logs=relative([log2(q) for q in weights]),
     )

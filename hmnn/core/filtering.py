@@ -16,6 +16,7 @@ from hmnn.core import mixtures, noise, objective, projection
 from hmnn.core.families import Posterior, rho_of, scale
 from hmnn.core.kernels import Kernel
 from hmnn.core.likelihoods import Likelihood
+from hmnn.core.mixtures import Mixture
 from hmnn.core.objective import Batch
 from hmnn.core.projection import Descent, Pace, Path
 
@@ -157,14 +158,16 @@ def first_guess(key: Key, plan: Plan, model: Model) -> Posterior:
 def look(plan: Plan, model: Model, state: State, after: State, batch: Batch, undone: Array) -> Info:
     """The free energy and its terms at the new posterior, on all the data of the step."""
     theta, descent, before = after.posterior, plan.descent, prior(model, state.posterior)
+    own, scales = objective.mixture(theta, model.family), jax.tree.map(scale, theta.rho)
     key = jax.random.fold_in(jax.random.fold_in(state.key, state.t), 1)
     seeds = noise.words(key, theta.location, descent.samples)
 
     def one(i: Array) -> tuple[Array, Array, PyTree]:
         epsilon = descent.source(seeds[i], i, theta.location, model.family)
-        w = objective.draw(theta, model.family, epsilon)
-        drift = jax.tree.map(lambda w, law: mixtures.widest(law, w).mean(), w, before)
-        divergence = objective.divergence(theta, model.family, before, w)
+        w = objective.draw_scaled(theta.location, scales, model.family, epsilon)
+        terms = jax.tree.map(_terms, w, own, before)
+        divergence = sum(term.real for term in jax.tree.leaves(terms))
+        drift = jax.tree.map(lambda w, term: term.imag / w.size, w, terms)
         return _misfit(descent, model, w, batch), divergence, drift
 
     misfit, divergence, drift = jax.tree.map(lambda a: a.mean(axis=0), jax.lax.map(one, jnp.arange(descent.samples)))
@@ -178,10 +181,16 @@ def look(plan: Plan, model: Model, state: State, after: State, batch: Batch, und
         finite=(undone == 0) & jnp.isfinite(energy),
         rejected=undone,
         diverged=after.rejected >= descent.patience,
-        mean_scale=_tree.total(scale, theta.rho) / weights,
+        mean_scale=sum(s.sum() for s in jax.tree.leaves(scales)) / weights,
         drift=overall / weights,
         drift_by_leaf=drift,
     )
+
+
+def _terms(w: Array, own: Mixture, before: Mixture) -> Array:
+    """The sum over a leaf of log q - log P pi, and with i of the responsibility of the widest: one array, one pass."""
+    divergence = mixtures.log_prob(own, w) - mixtures.log_prob(before, w)
+    return jnp.sum(jax.lax.complex(divergence, mixtures.widest(before, w)))
 
 
 def _misfit(descent: Descent, model: Model, w: Weights, batch: Batch) -> Array:

@@ -13,6 +13,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from hmnn._types import Scalar
+from hmnn.core import arithmetic
 
 LOG_2PI = 1.8378770664093453
 
@@ -81,7 +82,7 @@ def widest(mixture: Mixture, w: Float[Array, "..."]) -> Float[Array, "..."]:
     if len(mixture.variances) == 1:
         return jnp.full_like(w, jnp.nan)
     rows = _component_log_probs(mixture, w)
-    return jnp.exp(_log_sum([row[0] for row in rows]) - _log_sum([log for row in rows for log in row]))
+    return arithmetic.exp(_log_sum([row[0] for row in rows]) - _log_sum([log for row in rows for log in row]))
 
 
 def _average(weights: tuple[Share, ...], values: tuple[Array, ...]) -> Array:
@@ -94,7 +95,7 @@ def _component_log_probs(mixture: Mixture, w: Float[Array, "..."]) -> list[list[
 
     def component(p: Share, m: Array, q: Share, v: Array) -> Array:
         # Divided before it is squared: the gradient in a tiny v would otherwise overflow through v**-2.
-        log_density = -0.5 * (((w - m) * jax.lax.rsqrt(v)) ** 2 + jnp.log(v) + LOG_2PI)
+        log_density = -0.5 * (((w - m) * jax.lax.rsqrt(v)) ** 2 + arithmetic.log(v) + LOG_2PI)
         return _safe_log(p) + _safe_log(q) + log_density
 
     means = zip(mixture.mean_weights, mixture.means, strict=True)
@@ -106,8 +107,8 @@ def _log_sum(logs: list[Array]) -> Array:
     """log(sum(exp)), safe for logs that are -inf as long as one is not."""
     if len(logs) == 1:
         return logs[0]
-    top = jax.lax.stop_gradient(reduce(jnp.maximum, logs))
-    return top + jnp.log(reduce(jnp.add, [jnp.exp(log - top) for log in logs]))
+    top = jax.lax.stop_gradient(reduce(arithmetic.larger, logs))
+    return top + arithmetic.log(reduce(jnp.add, [arithmetic.exp(log - top) for log in logs]))
 
 
 def _safe_log(p: Share) -> Array:

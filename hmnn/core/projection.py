@@ -107,8 +107,10 @@ def project(
         offset = (seeds[0, 0, 0, 0] >> jnp.uint32(12)).astype(jnp.int32)  # the first block's turn is random
         after = jax.lax.fori_loop(0, total, lambda j, p: update(j, p, seeds, offset, order), path)
         good = _tree.all_finite((after.posterior, after.optimiser))
-        kept = _tree.select(
-            good, after._replace(rejected=jnp.zeros_like(path.rejected)), path._replace(rejected=path.rejected + 1)
+        kept = jax.lax.cond(
+            good,
+            lambda: after._replace(rejected=jnp.zeros_like(path.rejected)),
+            lambda: path._replace(rejected=path.rejected + 1),
         )
         return i + 1, kept, undone + jnp.where(good, 0, 1)
 

@@ -8,6 +8,9 @@ import jax
 
 OFTEN = {"xla_cpu_prefer_vector_width": 512, "xla_backend_optimization_level": 1}
 """How programs that run often are compiled: with the widest vectors, without passes that buy nothing."""
+SELDOM = OFTEN | {"xla_cpu_use_fusion_emitters": False}
+"""How programs that run once a time step are compiled: XLA:CPU's older code generator is done sooner, and as good where
+everything is arithmetic."""
 ONCE = {"xla_backend_optimization_level": 0, "xla_cpu_use_fusion_emitters": False}
 """How programs that run once are compiled: quickly, with XLA:CPU's older code generator, whose programs are slower."""
 

@@ -137,7 +137,7 @@ def _step(plan: Plan, model: Model, state: State, batch: Batch, start: Posterior
     return filtering.update(plan, model, state, batch, start)
 
 
-@partial(jax.jit, static_argnums=0, compiler_options=compilation.OFTEN)
+@partial(jax.jit, static_argnums=0, compiler_options=compilation.SELDOM)
 def _look(plan: Plan, model: Model, state: State, after: State, batch: Batch, undone: Any) -> Info:
     return filtering.look(plan, model, state, after, batch, undone)
 

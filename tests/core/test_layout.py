@@ -40,7 +40,9 @@ def test_a_descent_is_the_same_either_way(monkeypatch):
     x = rng.normal(size=(64, 3)).astype(np.float32)
     batch = Batch(jnp.asarray(x), jnp.asarray(x[:, ::-1].copy()), 64)
     model = Model(kernels.jump(), families.assign(weights, 0.6, "all"), likelihoods.gaussian(), Pace(1e-2, 5))
-    plan = filtering.Plan(net.init, Descent(net.apply, lambda rate: optax.sgd(rate, 0.9), minibatch=16, source=noiseless))
+    plan = filtering.Plan(
+        net.init, Descent(net.apply, lambda rate: optax.sgd(rate, 0.9), minibatch=16, source=noiseless)
+    )
     state = filtering.init(jax.random.key(1), plan, model)
 
     def run():
