@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 from numpy import ndarray
-from scipy.special import expit, softmax
+from scipy.special import expit
 from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import _check_partial_fit_first_call, check_classification_targets
 from sklearn.utils.validation import validate_data
@@ -64,9 +64,9 @@ class HMNNClassifier(ClassifierMixin, Filter):
         """
         x, y = self._first_or_next(X, y, np.unique(y) if classes is None and not hasattr(self, "classes_") else classes)
         memory = self.memory_ if hasattr(self, "memory_") else self._start()
-        ran = inputs.running(memory.x, x)
-        after, seen = engine.progress(self._engine(), memory, ran.centred if self.standardise else x, self._indices(y))
-        self.memory_ = after._replace(x=ran.after)
+        scaled, centred = inputs.followed(memory.x, x)
+        after, seen = engine.progress(self._engine(), memory, centred if self.standardise else x, self._indices(y))
+        self.memory_ = after._replace(x=scaled)
         return self._probabilities(seen)
 
     def predict(self, X: Any) -> ndarray:  # noqa: N803 - scikit-learn's name
@@ -121,6 +121,7 @@ def probabilities(seen: Outlook) -> ndarray:
     """Class probabilities of outlooks, the linearised variance taken in by the probit approximation."""
     logits = np.asarray(seen.outputs, np.float64) / np.sqrt(1.0 + np.pi / 8.0 * np.asarray(seen.spread, np.float64))
     if logits.shape[1] > 1:
-        return softmax(logits, axis=1)
+        p = np.exp(logits - logits.max(axis=1, keepdims=True))
+        return p / p.sum(axis=1, keepdims=True)
     p = expit(logits)
     return np.concatenate([1.0 - p, p], axis=1)

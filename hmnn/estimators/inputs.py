@@ -44,6 +44,12 @@ def absorbed(scaler: Scaler, x: Float[ndarray, "rows columns"], weight: Float[nd
     return _sums(scaler, x, weight, np.cumsum)[0]
 
 
+def followed(scaler: Scaler, x: Float[ndarray, "rows columns"]) -> tuple[Scaler, Float[ndarray, "rows columns"]]:
+    """The scaler after a stream of single rows, and each of them against all up to and with itself."""
+    after, count, shift, square, base = _sums(scaler, x, np.ones(len(x)), np.cumsum)
+    return after, _against(x - base, *_moments(count, shift, square), base)
+
+
 def running(scaler: Scaler, x: Float[ndarray, "rows columns"]) -> Running:
     """The scaler through a stream of single rows."""
     after, count, shift, square, base = _sums(scaler, x, np.ones(len(x)), np.cumsum)
@@ -76,8 +82,11 @@ def _sums(
     """Sums of values, taken from a base near them so that no digits are lost: after all rows, and row by row."""
     there = np.isfinite(x)
     held = there * weight[:, None]
-    first = np.take_along_axis(x, np.argmax(there, axis=0)[None], axis=0)[0]
-    base = np.where(scaler.number > 0, scaler.mean, np.where(there.any(axis=0), first, 0.0))
+    base = scaler.mean
+    new = there.any(axis=0) & (scaler.number == 0)
+    if new.any():
+        first = np.take_along_axis(x, np.argmax(there, axis=0)[None], axis=0)[0]
+        base = np.where(new, first, base)
     d = np.where(there, x - base, 0.0)
     count = scaler.number + over(held, axis=0)  # type: ignore[operator]
     shift, square = over(held * d, axis=0), scaler.squares + over(held * d**2, axis=0)  # type: ignore[operator]

@@ -49,10 +49,9 @@ class HMNNRegressor(RegressorMixin, Filter):
         fresh = not hasattr(self, "memory_")
         x, y = self._checked(X, y, reset=fresh)
         memory = self._start() if fresh else self.memory_
-        ran, target = inputs.running(memory.x, x), inputs.running(memory.y, y[:, None])
-        rows = ran.centred if self.standardise else x
-        after, seen = engine.progress(self._engine(), memory, rows, target.centred[:, 0])
-        self.memory_ = after._replace(x=ran.after, y=target.after)
+        (scaled, centred), target = inputs.followed(memory.x, x), inputs.running(memory.y, y[:, None])
+        after, seen = engine.progress(self._engine(), memory, centred if self.standardise else x, target.centred[:, 0])
+        self.memory_ = after._replace(x=scaled, y=target.after)
         mean = target.mean[:, 0] + target.deviation[:, 0] * seen.outputs[:, 0]
         return mean, target.deviation[:, 0] * np.sqrt(seen.spread[:, 0] + seen.noise)
 

@@ -134,8 +134,8 @@ class HMNNRegressor(Rows, base.MiniBatchRegressor):
         return float(scaler.mean[0]), float(inputs.deviations(variance, scaler.mean)[0])
 
     def _target(self, memory: Memory, y: ndarray) -> tuple[ndarray, Scaler]:
-        ran = inputs.running(memory.y, y[:, None])
-        return ran.centred[:, 0], ran.after
+        after, centred = inputs.followed(memory.y, y[:, None])
+        return centred[:, 0], after
 
     def _typed(self, y: ndarray) -> ndarray:
         return y.astype(np.float32)

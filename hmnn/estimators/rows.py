@@ -143,13 +143,12 @@ class Rows:
         memory = self._now()
         learned, scaled, target = x, memory.x, memory.y
         if len(x):
-            ran = inputs.running(memory.x, x)
-            learned, scaled = ran.centred, ran.after
+            scaled, learned = inputs.followed(memory.x, x)
             y, target = self._target(memory, y)
         rows = np.concatenate([learned, inputs.beside(scaled, asked) if len(asked) else asked])
         if not self.standardise:
             rows = np.nan_to_num(np.concatenate([x, asked]))
-        y = self._typed(np.pad(y, (0, len(asked))))
+        y = self._typed(np.concatenate([y, np.zeros(len(asked))]))
         after, seen = engine.progress(self._machine(), memory, rows, y, np.arange(len(rows)) < len(x))
         self._learned = after._replace(x=scaled, y=target)
         return seen
