@@ -34,7 +34,7 @@ class Rows:
         shrink: Number = kernels.SHRINK,
         jump_prob: Number = 0.5,
         initial_scale: Number = 0.3,
-        level_scale: Number = 0.1,
+        level_scale: Number = 0.03,
         standardise: bool = True,
         seed: int | None = None,
     ) -> None:

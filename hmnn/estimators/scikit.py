@@ -63,7 +63,7 @@ class Filter(BaseEstimator):
         jump_prob: Number = 0.5,
         keep: Number = 1.0,
         initial_scale: Number = 0.3,
-        level_scale: Number = 0.1,
+        level_scale: Number = 0.03,
         projection: Any = "auto",
         epochs: Number = 50,
         learning_rate: Number = 0.01,
