@@ -33,6 +33,8 @@ class Config:
     strength: float = 10.0
     """lambda of EWC, which is always trained by Adam, as in the paper."""
     ewc_learning_rate: float = 1e-3
+    anchors: str = "each"
+    """What EWC holds on to: the weights of "each" time step before, as in its paper, or the "latest"."""
     optimiser: str = "sgd"
     learning_rate: float = 1e-3
     schedule: str = "constant"

@@ -59,7 +59,7 @@ def build(config: Config, method: str) -> Method:
     if method == "ewc":
         rule = optimiser("adam", config.schedule, updates(config))
         pace = {"learning_rate": config.ewc_learning_rate, "epochs": config.epochs, "minibatch": config.minibatch}
-        return ewc(network, "categorical", strength=config.strength, optimiser=rule, **pace)
+        return ewc(network, "categorical", strength=config.strength, anchors=config.anchors, optimiser=rule, **pace)
     jumps = {"jump_prob": config.jump_prob, "jump_scale": config.jump_scale, "shrink": config.shrink}
     if method == "hmnn":
         return hmnn(network, "categorical", memory=config.memory, keep=config.keep, **jumps, **_descent(config))
