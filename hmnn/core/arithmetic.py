@@ -2,7 +2,8 @@
 
 XLA:CPU writes every exp, log and division that has several readers to memory, and a division or square root takes as
 long as twenty multiply-adds. The functions here are bit operations and polynomials: they fuse, and are accurate to
-about 2e-7 in single precision. In other precisions they are the library's own.
+about 2e-7 in single precision. In other precisions they are the library's own. They are jitted so that each is traced
+once for each shape.
 """
 
 from collections.abc import Sequence
@@ -66,9 +67,8 @@ def exp2(x: Float[Array, "..."], coefficients: Sequence[float] = EXP2) -> Float[
     return _float(_bits(polynomial(coefficients, fraction)) + (_bits(x + ROUND) << 23))
 
 
-@jax.jit
 @jax.custom_jvp
-def log(x: Float[Array, "..."]) -> Float[Array, "..."]:
+def _log(x: Float[Array, "..."]) -> Float[Array, "..."]:
     """The natural logarithm of a positive normal number, to 4e-7 of its size or absolutely, whichever is larger."""
     if x.dtype != jnp.float32:
         return jnp.log(x)
@@ -77,27 +77,31 @@ def log(x: Float[Array, "..."]) -> Float[Array, "..."]:
     return excess * polynomial(LOG, excess) + (bits >> 23).astype(jnp.float32) * LN2
 
 
-@log.__wrapped__.defjvp
+@_log.defjvp
 def _log_jvp(primals: tuple[Array], tangents: tuple[Array]) -> tuple[Array, Array]:
     return log(primals[0]), tangents[0] / primals[0]
 
 
-@jax.jit
+log = jax.jit(_log)
+
+
 @jax.custom_jvp
-def exp(x: Float[Array, "..."]) -> Float[Array, "..."]:
+def _exp(x: Float[Array, "..."]) -> Float[Array, "..."]:
     """e^x for x up to 88; about 1e-38 stands for anything smaller."""
     return exp2(x * LOG2E) if x.dtype == jnp.float32 else jnp.exp(x)
 
 
-@exp.__wrapped__.defjvp
+@_exp.defjvp
 def _exp_jvp(primals: tuple[Array], tangents: tuple[Array]) -> tuple[Array, Array]:
     value = exp(primals[0])
     return value, value * tangents[0]
 
 
-@jax.jit
+exp = jax.jit(_exp)
+
+
 @jax.custom_jvp
-def softplus(x: Float[Array, "..."]) -> Float[Array, "..."]:
+def _softplus(x: Float[Array, "..."]) -> Float[Array, "..."]:
     """log(1 + e^x), relatively accurate however small it is."""
     if x.dtype != jnp.float32:
         return jax.nn.softplus(x)
@@ -105,9 +109,12 @@ def softplus(x: Float[Array, "..."]) -> Float[Array, "..."]:
     return larger(0.0, x) + e * polynomial(LOG1P, e)
 
 
-@softplus.__wrapped__.defjvp
+@_softplus.defjvp
 def _softplus_jvp(primals: tuple[Array], tangents: tuple[Array]) -> tuple[Array, Array]:
     return softplus(primals[0]), logistic(primals[0]) * tangents[0]
+
+
+softplus = jax.jit(_softplus)
 
 
 @jax.jit

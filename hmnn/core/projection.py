@@ -81,9 +81,9 @@ def project(
 ) -> tuple[Path, Int[Array, ""]]:
     """Minimise the free energy from `start`; also return how many epochs were undone."""
     if layout.turns(start.posterior.location):
-        apply, weights = descent.apply, start.posterior.location
-        descent = descent._replace(apply=lambda w, x: apply(layout.back(w, weights), x))
-        path, undone = project(key, descent, pace, likelihood, *layout.turn((family, prior, start)), batch)
+        weights, (family, prior, turned) = start.posterior.location, layout.turn((family, prior, start))
+        plain = descent._replace(apply=lambda w, x: descent.apply(layout.back(w, weights), x))
+        path, undone = project(key, plain, pace, likelihood, family, prior, turned, batch)
         return layout.back(path, start), undone
     optimiser = descent.optimiser(pace.learning_rate)
     size = batch.x.shape[0]

@@ -259,7 +259,10 @@ def test_the_record_of_variational_dropconnect(vdc, tmp_path):
         scores = vdc.metrics[keep]
         assert np.isfinite([scores[k] for k in ("validation", "test", "nll", "ece")]).all()
         assert len(scores["validation_by_chunk"]) == VDC.epochs // VDC.chunk
-        assert scores["validation"] == pytest.approx(scores["validation_by_chunk"][-1])
+        assert scores["mean_validation"] == pytest.approx(scores["validation_by_chunk"][-1])
+        other = {"mean": "sampled", "sampled": "mean"}[scores["point"]]
+        assert scores["validation"] >= scores[f"{other}_validation"]
+        assert scores["test"] == scores[f"{scores['point']}_test"]
         assert scores["rejection"]["epistemic"][-1] == pytest.approx(scores["sampled_test"])  # nothing withheld
     json.dumps(records.plain(vdc.metrics), allow_nan=False)
     pair = vdc.metrics["paired"]["0.5 - 1.0"]
@@ -269,6 +272,22 @@ def test_the_record_of_variational_dropconnect(vdc, tmp_path):
     paths = vdc.draw(tmp_path)
     assert [path.name for path in paths] == ["validation.png", "rejection.png"]
     assert all(np.ptp(imread(path)) > 0.5 for path in paths)
+
+
+def test_validation_chooses_between_the_mean_and_draws_and_not_the_test():
+    def run(mean, sampled):
+        scores = {"mean_test": 0.9, "sampled_test": 0.8} | dict.fromkeys(
+            ("mean_nll", "mean_ece", "sampled_nll", "sampled_ece"), 0.1
+        )
+        curves = {"epistemic": np.ones(51), "confidence": np.ones(51)}
+        return {
+            "validation": np.array([mean]),
+            "chosen": {"mean": mean, "sampled": sampled},
+            "test": scores | curves,
+        }
+
+    assert vdc_scores._keep([run(0.5, 0.6), run(0.5, 0.55)])["test"] == 0.8
+    assert vdc_scores._keep([run(0.6, 0.5)])["test"] == 0.9
 
 
 @needs_mnist

@@ -94,7 +94,11 @@ def _train(argument: tuple[Config, int], monitor: Monitor, name: str) -> dict[st
         monitor.note(name, epoch, notes.of(info) | {"validation accuracy": curve[-1]})
         monitor.checkpoint(name, state, curve)
         monitor.tick(f"{name}, epoch {epoch}: {curve[-1]:.4f}")
-    return {"validation": np.array(curve), "test": scores.test(config, model, state, part(config, "test"))}
+    return {
+        "validation": np.array(curve),
+        "chosen": scores.validation(config, model, state, validation),
+        "test": scores.test(config, model, state, part(config, "test")),
+    }
 
 
 def _accuracy(model: Method, state: Any, data: Dataset) -> float:

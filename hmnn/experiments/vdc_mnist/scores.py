@@ -17,7 +17,9 @@ PAPER = {"0.25": 0.9838, "0.5": 0.9827, "0.75": 0.9825, "1.0": 0.9814}
 """Test accuracy of the best runs, as the paper prints it."""
 KEPT = np.linspace(0.5, 1.0, 51)
 """Shares of the test images that are answered, in the rejection curves."""
-SCORES = ("test", "nll", "ece", "sampled_test", "sampled_nll", "sampled_ece")
+POINTS = ("mean", "sampled")
+"""What may predict: the network at the posterior mean, or the mean over draws; validation chooses."""
+SCORES = ("validation", "test", "nll", "ece")
 CURVES = ("epistemic", "confidence")
 """What an answer is withheld by: the variance over draws of the weights or, to compare, 1 - the top probability."""
 
@@ -29,8 +31,8 @@ def test(config: Config, model: Method, state: Any, data: Dataset) -> dict[str, 
     given, right = np.asarray(at_mean.mean), drawn.argmax(axis=1) == data.y
     epistemic = np.asarray(at_mean.epistemic).sum(axis=1)
     return {
-        **_proper("", given, data.y),
-        **_proper("sampled_", drawn, data.y),
+        **_proper("mean", given, data.y),
+        **_proper("sampled", drawn, data.y),
         "epistemic": metrics.rejection_curve(right, epistemic, KEPT),
         "confidence": metrics.rejection_curve(right, 1 - drawn.max(axis=1), KEPT),
         "reliability": views.reliability(given, data.y),
@@ -38,11 +40,18 @@ def test(config: Config, model: Method, state: Any, data: Dataset) -> dict[str, 
     }
 
 
-def _proper(prefix: str, given: np.ndarray, y: np.ndarray) -> dict[str, float]:
+def validation(config: Config, model: Method, state: Any, data: Dataset) -> dict[str, float]:
+    """The accuracy on validation data of either prediction, by which one is chosen."""
+    settings = {"mean": {}, "sampled": {"samples": config.draws}}
+    given = {point: model.predict(state, data.x, point=point, **settings[point]).mean for point in POINTS}
+    return {point: metrics.accuracy(np.asarray(p), data.y) for point, p in given.items()}
+
+
+def _proper(point: str, given: np.ndarray, y: np.ndarray) -> dict[str, float]:
     return {
-        f"{prefix}test": metrics.accuracy(given, y),
-        f"{prefix}nll": metrics.log_loss(given, y),
-        f"{prefix}ece": metrics.ece(given, y),
+        f"{point}_test": metrics.accuracy(given, y),
+        f"{point}_nll": metrics.log_loss(given, y),
+        f"{point}_ece": metrics.ece(given, y),
     }
 
 
@@ -51,7 +60,8 @@ def nothing(config: Config) -> dict[str, Any]:
     curves = {name: np.full(len(KEPT), math.nan) for name in CURVES}
     return {
         "validation": np.full(config.epochs // config.chunk, math.nan),
-        "test": dict.fromkeys(SCORES, math.nan) | curves,
+        "chosen": dict.fromkeys(POINTS, math.nan),
+        "test": {f"{point}_{score}": math.nan for point in POINTS for score in SCORES[1:]} | curves,
     }
 
 
@@ -101,10 +111,18 @@ def _tests(found: dict[str, Any]) -> np.ndarray:
 
 
 def _keep(runs: list[dict[str, Any]]) -> dict[str, Any]:
-    by_seed = {key: [float(run["test"][key]) for run in runs] for key in SCORES}
+    by_seed = {
+        f"{point}_{score}": [
+            float(run["chosen"][point] if score == "validation" else run["test"][f"{point}_{score}"]) for run in runs
+        ]
+        for point in POINTS
+        for score in SCORES
+    }
     curves = np.stack([run["validation"] for run in runs])
-    by_seed["validation"] = curves[:, -1].tolist()
+    point = max(POINTS, key=lambda point: np.nan_to_num(np.mean(by_seed[f"{point}_validation"])))
+    by_seed |= {score: by_seed[f"{point}_{score}"] for score in SCORES}
     return {
+        "point": point,
         **{key: float(np.mean(values)) for key, values in by_seed.items()},
         "by_seed": by_seed,
         "validation_by_chunk": curves.mean(axis=0).tolist(),
@@ -114,6 +132,7 @@ def _keep(runs: list[dict[str, Any]]) -> dict[str, Any]:
 
 def _row(keep: str, found: dict[str, Any], versus: metrics.Difference | None) -> dict[str, Any]:
     row = {"keep": keep, "validation": found["validation"], "test": found["test"], "paper": PAPER.get(keep)}
+    row |= {"at the mean": found["mean_test"], "over draws": found["sampled_test"]}
     row |= {"NLL": found["nll"], "ECE": found["ece"]}
     row["95 % answered"] = float(np.interp(0.95, KEPT, found["rejection"]["epistemic"]))
     return row | {"minus keep 1.0": versus.words() if versus else "-"}
