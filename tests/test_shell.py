@@ -136,7 +136,8 @@ def compile_once(env):
 def test_compiled_programs_are_kept_and_found_again(environment):
     first = compile_once(environment)
     assert any("_step" in name for name in first)
-    assert compile_once(environment) == first
+    again = compile_once(environment)  # a program that compiles in about half a second may be kept or not
+    assert {name for name in first if "_step" in name} == {name for name in again if "_step" in name}
 
 
 def test_a_cache_that_is_off_or_blocked_is_not_used(tmp_path, monkeypatch):

@@ -57,7 +57,6 @@ def _random_leaf(weight: Array, seed: UInt32[Array, " 2"], family: Family) -> No
     return Noise(eta, jax.random.normal(normal_key, weight.shape, weight.dtype))
 
 
-@jax.jit  # traced once for each shape
 def _hashed_leaf(weight: Array, seed: UInt32[Array, " 2"], family: Family) -> Noise:
     h = mixed(weight.shape, seed)
     low = (h & _u32(0x7FFFFFFF)).astype(jnp.int32)

@@ -121,9 +121,11 @@ def vdc_record(folder):
 
     def run():
         curves = {name: np.linspace(1, 0.98, len(vdc_scores.KEPT)) for name in vdc_scores.CURVES}
-        test = {name: rng.uniform(0.97, 0.98) for name in vdc_scores.SCORES} | curves
+        names = [f"{point}_{score}" for point in vdc_scores.POINTS for score in vdc_scores.SCORES[1:]]
+        test = {name: rng.uniform(0.97, 0.98) for name in names} | curves
         test |= {"reliability": bins, "sampled_reliability": bins}
-        return {"validation": np.sort(rng.uniform(0.9, 0.98, 8)), "test": test}
+        chosen = {point: rng.uniform(0.97, 0.98) for point in vdc_scores.POINTS}
+        return {"validation": np.sort(rng.uniform(0.9, 0.98, 8)), "chosen": chosen, "test": test}
 
     runs = {str(keep): [run() for _ in range(config.seeds)] for keep in config.keeps}
     trials = {"0.25": [{"reports": {"2": 0.9, "4": 0.95}, "settings": {}}]}
