@@ -122,8 +122,8 @@ def by_keep(record: Record, view: View) -> Figure:
     layout["yaxis"] |= {"tickformat": ".4~f"}
     layout["hovermode"] = "closest"
     caption = (
-        "A dot is the test accuracy of one seed at the posterior mean; open diamonds are the paper's numbers, where "
-        f"the record has them. {common.words(record)}."
+        "A dot is the test accuracy of one seed, by the prediction that validation chose; open diamonds are the "
+        f"paper's numbers, where the record has them. {common.words(record)}."
     )
     return Figure("test", "Test accuracy", {"data": data, "layout": layout}, caption, rows)
 
