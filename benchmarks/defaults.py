@@ -11,48 +11,29 @@ import json
 import harness
 
 STREAMS = [("hyperplane", seed) for seed in range(100, 104)] + [("sea", 100), ("sea", 101), ("rbf", 100), ("rbf", 101)]
-ROWS = 10000
+ROWS, TENTH = 10000, 4531
+CLASSES = {"rbf": 5}
 
 
 def streams() -> dict:
-    """Name of a stream -> rows and labels."""
-    import numpy as np
-
-    from hmnn import data
+    """Name of a stream -> the stream, and its number of classes."""
     from hmnn.data import generators
 
-    made = {}
-    for name, seed in STREAMS:
-        x, y = (np.concatenate(part) for part in zip(*getattr(generators, name)(ROWS, seed=seed), strict=True))
-        made[f"{name} {seed}"] = x, y
-    table = data.elec2()
-    tenth = len(table.x) // 10
-    return made | {"elec2, first tenth": (table.x[:tenth], table.y[:tenth])}
+    made = {
+        f"{name} {seed}": (getattr(generators, name)(ROWS, seed=seed), CLASSES.get(name, 2)) for name, seed in STREAMS
+    }
+    return made | {"elec2, first tenth": (generators.electricity(TENTH), 2)}
 
 
-def ours(x, y, value: float) -> float:
-    """The accuracy of the default settings but for `level_scale`."""
-    import numpy as np
-
+def accuracies(stream, classes: int, values: list[float]) -> dict:
+    """Logistic regression, and the default settings but for `level_scale`."""
+    from hmnn import evaluate
     from hmnn.estimators import HMNNClassifier
+    from hmnn.evaluate import peers
 
-    classes = np.unique(y)
-    p = HMNNClassifier(level_scale=value, random_state=0).progress(x, y, classes=classes)
-    return float((classes[p.argmax(axis=1)] == y).mean())
-
-
-def logistic(x, y) -> float:
-    """The accuracy of river's logistic regression, or softmax regression for more than two classes."""
-    from river import linear_model, preprocessing
-
-    two = len(set(y.tolist())) == 2
-    kind = linear_model.LogisticRegression if two else linear_model.SoftmaxRegression
-    model, right = preprocessing.StandardScaler() | kind(), 0
-    for row, label in zip(x.tolist(), y.tolist(), strict=True):
-        features = dict(enumerate(row))
-        right += model.predict_one(features) == label
-        model.learn_one(features, label)
-    return right / len(y)
+    models = {"logistic": peers.build("logistic", "classification", classes)}
+    models |= {str(value): HMNNClassifier(level_scale=value, random_state=0) for value in values}
+    return {name: found["accuracy"] for name, found in evaluate.compare(models, stream).metrics.items()}
 
 
 def main() -> None:
@@ -64,11 +45,11 @@ def main() -> None:
     harness.pin(1)
     values = [float(value) for value in arguments.values.split(",")]
     rows = []
-    for name, (x, y) in streams().items():
-        row = {"stream": name, "logistic": logistic(x, y)} | {str(value): ours(x, y, value) for value in values}
-        rows.append(row)
+    for name, (stream, classes) in streams().items():
+        row = accuracies(stream, classes, values)
+        rows.append({"stream": name} | row)
         if not arguments.json:
-            print(name, *(f"{key} {value:.4f}" for key, value in row.items() if key != "stream"), flush=True)
+            print(name, *(f"{key} {value:.4f}" for key, value in row.items()), flush=True)
     if arguments.json:
         print(json.dumps(rows, indent=1))
 

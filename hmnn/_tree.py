@@ -43,11 +43,6 @@ def all_finite(tree: PyTree) -> Bool[Array, ""]:
     return jnp.stack(sums).all() if sums else jnp.array(True)
 
 
-def select(condition: Bool[Array, ""], yes: PyTree, no: PyTree) -> PyTree:
-    """Take every leaf from `yes` where the condition holds, else from `no`."""
-    return jax.tree.map(lambda a, b: jax.lax.select(condition, a, b), yes, no)
-
-
 def paths(weights: PyTree) -> list[str]:
     """The path of each leaf as text, such as `.layers[0].weight`."""
     return [jax.tree_util.keystr(path) for path, _ in jax.tree_util.tree_leaves_with_path(weights)]
