@@ -22,10 +22,12 @@ from hmnn.experiments.evolving_mnist import scores
 from hmnn.experiments.evolving_mnist.config import PROFILES, Config
 from hmnn.experiments.evolving_mnist.entries import GRIDS, build, epochs_kept, resolved, tried
 from hmnn.experiments.jobs import Job
+from hmnn.experiments.schedules import SCHEDULES
 
 
 def run(config: Config, seed: int, monitor: Monitor) -> Outcome:
     """Choose settings by validation, method by method and protocol by protocol; then test with several seeds."""
+    _check.choice("schedule", config.schedule, SCHEDULES)  # forecasts run without it, and jobs would tell too late
     kinds = list(product(config.protocols, config.methods))
     trials = [job for protocol, method in kinds for job in _trials(config, protocol, method, 100 * seed)]
     total = _forecast(config, monitor, [*trials, *(job for kind in kinds for job in _tests(config, *kind, {}, seed))])

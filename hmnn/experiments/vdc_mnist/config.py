@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from hmnn import _check
+from hmnn.experiments.schedules import SCHEDULES
 
 EXPERIMENT = "vdc-mnist"
 
@@ -100,6 +101,7 @@ BEST = 3
 
 def check(config: Config) -> None:
     """Refuse settings that do not fit each other."""
+    _check.choice("schedule", config.schedule, SCHEDULES)  # forecasts run without it, and jobs would tell too late
     for field in GRID:
         if len(getattr(config, field)) not in (1, len(config.keeps)):
             raise _check.fail(field, f"1 or {len(config.keeps)} values, as many as keeps", getattr(config, field))
