@@ -130,7 +130,7 @@ def soak(steps: int, seed: int = 0, largest: int = LARGEST) -> dict:
 
     method, stream = build(), Stream(seed, largest)
     state = fresh = method.init(seed)
-    before = variational._step._cache_size()
+    before = variational._descend._cache_size()
     buckets = warm(method, state, largest)
     tenth, every = max(1, steps // 10), max(1, steps // (2 * SAMPLES))
     times = np.full((4, 2, tenth), np.nan, np.float32)  # clock, processor, fresh, reference; tenth; step
@@ -156,7 +156,7 @@ def soak(steps: int, seed: int = 0, largest: int = LARGEST) -> dict:
         "steps": steps,
         "finite": bool(finite),
         "rss_growth_mb": round(halves[1] - halves[0], 3),
-        "compilations": variational._step._cache_size() - before,
+        "compilations": variational._descend._cache_size() - before,
         "buckets": len(buckets),
         **ratios(times),
         "denormals": denormals(state),

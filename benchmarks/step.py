@@ -8,6 +8,7 @@ of it in turn). ns_per_weight is what the mode costs over the plain step, per we
 import argparse
 import json
 import statistics
+from functools import partial
 
 import harness
 
@@ -63,17 +64,10 @@ def runners(network: str, batch: int, keep: float, modes: tuple[str, ...], optim
         descent = projection.Descent(net.apply, OPTIMISERS[optimiser], minibatch=batch, **settings[mode])
         plan = filtering.Plan(net.init, descent)
         state = filtering.init(jax.random.key(0), plan, model)
-        prior = jax.jit(filtering.prior)(model, state.posterior)
-        start = jax.device_put(
-            projection.Path(filtering.first_guess(state.key, plan, model), state.optimiser, state.rejected)
-        )
-        run = jax.jit(
-            lambda prior, start, data: projection.project(
-                jax.random.key(1), descent, model.pace, likelihood, model.family, prior, start, data
-            ),
-            compiler_options=compilation.OFTEN,
-        )
-        return lambda: jax.block_until_ready(run(prior, start, data))
+        theta = filtering.first_guess(state.key, plan, model)
+        task, start = jax.jit(partial(filtering.ready, plan))(model, state, theta)
+        run = jax.jit(partial(filtering.descend, plan), compiler_options=compilation.OFTEN)
+        return lambda: jax.block_until_ready(run(model, data, task, start))
 
     made = {mode: plain if mode == "plain" else filtered(mode) for mode in modes}
     return made, _tree.size(weights)

@@ -17,6 +17,7 @@ from hmnn._types import Scalar, Weights
 from hmnn.core import arithmetic, families, objective
 from hmnn.core.arithmetic import LN2, LOG2E, ROUGH
 from hmnn.core.families import DropConnect, Family, Gaussian, Noise, Posterior, Rate
+from hmnn.core.layout import SMALL
 from hmnn.core.mixtures import Mixture
 
 
@@ -32,10 +33,8 @@ class Prior(NamedTuple):
     """The first variance over each other one: what their standard deviations are follows, and is not kept."""
     variance_logs: tuple[Array, ...]
     """log2 of the weights of the others relative to that of the first."""
-
-
-SMALL = 4096
-"""Leaves with fewer weights pay all of the KL term at every update: cutting them costs more than it saves."""
+    odds: Array | None
+    """log2(gamma / (1 - gamma)) of the family, or None where no mean is dropped."""
 
 
 class Turn(NamedTuple):
@@ -50,9 +49,9 @@ def applies(family: PyTree, weights: Weights) -> bool:
     return all(isinstance(f, Gaussian | DropConnect) for f in _tree.structure(weights).flatten_up_to(family))
 
 
-def ready(prior: PyTree, weights: Weights) -> PyTree:
+def ready(prior: PyTree, family: PyTree, weights: Weights) -> PyTree:
     """Make the prior of every leaf ready."""
-    return jax.tree.map(lambda w, law: _ready(law, w.dtype), weights, prior)
+    return jax.tree.map(lambda w, member, law: _ready(law, member, w.dtype), weights, family, prior)
 
 
 def gradient(
@@ -106,16 +105,15 @@ def _leaf(
     weight: Scalar,
     turn: Turn,
 ) -> Posterior:
-    """The gradient of one leaf; in blocks of rows, one block pays for all."""
+    """The gradient of one leaf; in blocks of rows, one block pays for all. To cut small leaves would save nothing."""
     blocks = divisor(w.shape[0], turn.blocks) if w.ndim and w.size >= SMALL else 1
     share = jnp.asarray(weight * blocks, w.dtype)
-    keep = None if eta is None else jnp.asarray(member.keep, w.dtype)
     here, m = Here(theta.location, s, eta), theta.location
     if blocks == 1:
-        pull, own = _divergence_slopes(here, w, keep, law)
+        pull, own = _divergence_slopes(here, w, law)
     else:
         first = turn.update % blocks * (w.shape[0] // blocks)
-        pull, own = _block_slopes(here, w, keep, law, first, blocks, share)
+        pull, own = _block_slopes(here, w, law, first, blocks, share)
         row = jax.lax.broadcasted_iota(first.dtype, (w.shape[0], *(1,) * (w.ndim - 1)), 0)
         share = jnp.where((row >= first) & (row < first + w.shape[0] // blocks), share, 0.0)
     total = gw + share * pull
@@ -133,9 +131,7 @@ class Here(NamedTuple):
     eta: Bool[Array, "..."] | None
 
 
-def _block_slopes(
-    here: Here, w: Array, keep: Array | None, law: Prior, first: Array, blocks: int, share: Array
-) -> tuple[Array, Array]:
+def _block_slopes(here: Here, w: Array, law: Prior, first: Array, blocks: int, share: Array) -> tuple[Array, Array]:
     """The slopes of one block of rows, laid over all blocks.
 
     The branch is there for XLA, which would otherwise compute the slopes of the block again for every other block.
@@ -146,7 +142,7 @@ def _block_slopes(
         return jax.lax.dynamic_slice_in_dim(a, first, rows) if a.ndim else a
 
     def slopes(here: Here) -> tuple[Array, Array]:
-        return _divergence_slopes(here, *jax.tree.map(cut, (w, keep, law)))
+        return _divergence_slopes(here, *jax.tree.map(cut, (w, law)))
 
     def none(here: Here) -> tuple[Array, Array]:
         return jnp.zeros_like(here.m), jnp.zeros_like(here.m)
@@ -156,15 +152,15 @@ def _block_slopes(
     return pull, own
 
 
-def _divergence_slopes(here: Here, w: Array, keep: Array | None, law: Prior) -> tuple[Array, Array]:
+def _divergence_slopes(here: Here, w: Array, law: Prior) -> tuple[Array, Array]:
     """-d log P pi / dw, and the total derivative of log q in m at fixed noise (0 where no mean is dropped)."""
     m, s, eta = here
     pull = _pull(law, w)
-    if keep is None or eta is None:
+    if law.odds is None or eta is None:
         return pull, jnp.zeros_like(w)
     precision = 1.0 / (s * s)
     # r, the responsibility of the kept mean, is logistic(odds); 1 - r where the mean was kept, r where it was not.
-    odds = LOG2E * (jnp.log(keep) - jnp.log1p(-keep) + m * (w - 0.5 * m) * precision)
+    odds = law.odds + LOG2E * (m * (w - 0.5 * m) * precision)
     signed = -arithmetic.larger(-100.0, jnp.where(eta, -odds, odds))
     # Times a reciprocal, not divided by: XLA would write a quotient that has two readers to memory.
     return pull, jnp.where(eta, -w, w - m) * (precision * (1.0 / (1.0 + arithmetic.exp2(signed, ROUGH))))
@@ -195,7 +191,7 @@ def _plus(a: Array | None, b: Array) -> Array:
     return b if a is None else a + b
 
 
-def _ready(law: Mixture, dtype: jnp.dtype) -> Prior:
+def _ready(law: Mixture, member: Family, dtype: jnp.dtype) -> Prior:
     def relative(logs: list[Array]) -> tuple[Array, ...]:
         return tuple(log - logs[0] for log in logs[1:])
 
@@ -214,4 +210,9 @@ def _ready(law: Mixture, dtype: jnp.dtype) -> Prior:
         half=0.5 * LOG2E / variances[0],
         ratios=tuple(variances[0] / v for v in variances[1:]),
         variance_logs=relative([log2(q) for q in weights]),
+        odds=None if member.keep is None else _odds(jnp.asarray(member.keep, dtype)),
     )
+
+
+def _odds(keep: Array) -> Array:
+    return LOG2E * (jnp.log(keep) - jnp.log1p(-keep))

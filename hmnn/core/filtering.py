@@ -12,9 +12,10 @@ from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from hmnn import _tree
 from hmnn._types import Key, Scalar, Weights
-from hmnn.core import mixtures, noise, objective, projection
+from hmnn.core import layout, mixtures, noise, objective, projection
 from hmnn.core.families import Posterior, rho_of, scale
 from hmnn.core.kernels import Kernel
+from hmnn.core.layout import Layout
 from hmnn.core.likelihoods import Likelihood
 from hmnn.core.mixtures import Mixture
 from hmnn.core.objective import Batch
@@ -86,14 +87,15 @@ def init(key: Key, plan: Plan, model: Model) -> State:
     return State(posterior, optimiser, key, zero, zero, zero)
 
 
-def prior(model: Model, posterior: Posterior, previous: Weights | None = None) -> PyTree:
+def prior(model: Model, posterior: Posterior, previous: Weights | None = None, lying: Layout | None = None) -> PyTree:
     """P pi_{t-1}: the law of the weights before the data of time t, one mixture per leaf.
 
     `previous` is what a kernel with centre "previous" pulls to: m_{t-1} as in the paper, unless given.
     """
-    centre = model.kernel.centre.at(posterior.location if previous is None else previous)
-    moved = objective.mixture(posterior, model.family)
-    return jax.tree.map(lambda _, law, mu: model.kernel(law, mu), posterior.location, moved, centre)
+    lying = lying or Layout(posterior.location)
+    centre = lying.lay(model.kernel.centre.at(posterior.location if previous is None else previous))
+    moved = objective.mixture(lying.lay(posterior), lying.members(model.family))
+    return jax.tree.map(lambda _, law, mu: model.kernel(law, mu), lying.lay(posterior.location), moved, centre)
 
 
 def step(plan: Plan, model: Model, state: State, batch: Batch) -> tuple[State, Info]:
@@ -106,21 +108,43 @@ def step(plan: Plan, model: Model, state: State, batch: Batch) -> tuple[State, I
 def update(plan: Plan, model: Model, state: State, batch: Batch, theta: Posterior) -> tuple[State, Int[Array, ""]]:
     """pi_t = V C_t P pi_{t-1} by a descent that starts at `theta`; also, how many epochs were undone.
 
-    `theta` is theta_{t-1}, or `first_guess` as long as no data were seen.
+    `theta` is theta_{t-1}, or `first_guess` as long as no data were seen. The three parts may be compiled one by one:
+    only `descend` has a loop over the data that is worth compiling well.
     """
-    key = jax.random.fold_in(state.key, state.t)
+    path, undone = descend(plan, model, batch, *ready(plan, model, state, theta))
+    return moved(plan, model, state, path), undone
+
+
+class Task(NamedTuple):
+    """What stays the same during a descent, as it lies in memory."""
+
+    key: Key
+    family: PyTree
+    law: PyTree
+    """P pi_{t-1}."""
+
+
+def ready(plan: Plan, model: Model, state: State, theta: Posterior) -> tuple[Task, Path]:
+    """P pi_{t-1}, and where the descent starts."""
+    lying = _layout(plan, model)
     optimiser = plan.descent.optimiser(model.pace.learning_rate).init(theta) if plan.restart else state.optimiser
-    path, undone = projection.project(
-        jax.random.fold_in(key, 0),
-        plan.descent,
-        model.pace,
-        model.likelihood,
-        model.family,
-        prior(model, state.posterior),
-        Path(theta, optimiser, state.rejected),
-        batch,
-    )
-    return State(path.posterior, path.optimiser, state.key, state.t + 1, state.seen + 1, path.rejected), undone
+    family, path = lying.members(model.family), lying.lay(Path(theta, optimiser, state.rejected))
+    before = prior(model, state.posterior, lying=lying)
+    law = projection.ready(plan.descent, family, before, path.posterior.location)
+    key = jax.random.fold_in(jax.random.fold_in(state.key, state.t), 0)
+    return Task(key, family, law), projection.packed(path)
+
+
+def descend(plan: Plan, model: Model, batch: Batch, task: Task, start: Path) -> tuple[Path, Int[Array, ""]]:
+    """V C_t: where the descent ends, and how many epochs were undone."""
+    descent = _reading(plan.descent, _layout(plan, model))
+    return projection.descend(task.key, descent, model.pace, model.likelihood, task.family, task.law, start, batch)
+
+
+def moved(plan: Plan, model: Model, state: State, path: Path) -> State:
+    """The state at the end of the descent."""
+    path = _layout(plan, model).back(projection.unpacked(path))
+    return State(path.posterior, path.optimiser, state.key, state.t + 1, state.seen + 1, path.rejected)
 
 
 def advance(model: Model, state: State) -> State:
@@ -157,21 +181,23 @@ def first_guess(key: Key, plan: Plan, model: Model) -> Posterior:
 
 def look(plan: Plan, model: Model, state: State, after: State, batch: Batch, undone: Array) -> Info:
     """The free energy and its terms at the new posterior, on all the data of the step."""
-    theta, descent, before = after.posterior, plan.descent, prior(model, state.posterior)
-    own, scales = objective.mixture(theta, model.family), jax.tree.map(scale, theta.rho)
+    lying = _layout(plan, model)
+    theta, descent, family = lying.lay(after.posterior), _reading(plan.descent, lying), lying.members(model.family)
+    own, before = objective.mixture(theta, family), prior(model, state.posterior, lying=lying)
+    scales = jax.tree.map(scale, theta.rho)
     key = jax.random.fold_in(jax.random.fold_in(state.key, state.t), 1)
     seeds = noise.words(key, theta.location, descent.samples)
 
     def one(i: Array) -> tuple[Array, Array, PyTree]:
-        epsilon = descent.source(seeds[i], i, theta.location, model.family)
-        w = objective.draw_scaled(theta.location, scales, model.family, epsilon)
-        terms = jax.tree.map(_terms, w, own, before)
+        epsilon = descent.source(seeds[i], i, theta.location, family)
+        w = objective.draw_scaled(theta.location, scales, family, epsilon)
+        terms = lying.sums(jax.tree.map(_terms, w, own, before))
         divergence = sum(term.real for term in jax.tree.leaves(terms))
-        drift = jax.tree.map(lambda w, term: term.imag / w.size, w, terms)
+        drift = jax.tree.map(lambda m, term: term.imag / m.size, after.posterior.location, terms)
         return _misfit(descent, model, w, batch), divergence, drift
 
     misfit, divergence, drift = jax.tree.map(lambda a: a.mean(axis=0), jax.lax.map(one, jnp.arange(descent.samples)))
-    leaves, weights = jax.tree.leaves(theta.location), _tree.size(theta.location)
+    leaves, weights = jax.tree.leaves(after.posterior.location), _tree.size(theta.location)
     overall = sum(mean * leaf.size for mean, leaf in zip(jax.tree.leaves(drift), leaves, strict=True))
     energy = misfit + model.pace.temperature * divergence
     return Info(
@@ -187,10 +213,26 @@ def look(plan: Plan, model: Model, state: State, after: State, batch: Batch, und
     )
 
 
+def _layout(plan: Plan, model: Model) -> Layout:
+    """Small leaves lie together, unless the optimiser or the kernel may look at a leaf as a whole."""
+
+    def kernel(leaf: Array) -> Mixture:
+        return model.kernel(Mixture((leaf,), (1.0,), (leaf,), (1.0,)), leaf)
+
+    weights = jax.eval_shape(plan.start, jax.random.key(0))
+    alone = plan.descent.optimiser in layout.BY_WEIGHT and layout.weight_by_weight(kernel, jnp.ones((2, 3)))
+    return layout.of(weights, model.family) if alone else Layout(weights)
+
+
+def _reading(descent: Descent, lying: Layout) -> Descent:
+    """The same descent, for a network that reads its weights as they lie."""
+    return descent._replace(apply=lambda w, x: descent.apply(lying.back(w), x))
+
+
 def _terms(w: Array, own: Mixture, before: Mixture) -> Array:
-    """The sum over a leaf of log q - log P pi, and with i of the responsibility of the widest: one array, one pass."""
+    """log q - log P pi of every weight, and with i the responsibility of the widest: one array, one pass."""
     divergence = mixtures.log_prob(own, w) - mixtures.log_prob(before, w)
-    return jnp.sum(jax.lax.complex(divergence, mixtures.widest(before, w)))
+    return jax.lax.complex(divergence, mixtures.widest(before, w))
 
 
 def _misfit(descent: Descent, model: Model, w: Weights, batch: Batch) -> Array:

@@ -17,7 +17,7 @@ from jaxtyping import Array, Int, PyTree, UInt32
 
 from hmnn import _tree
 from hmnn._types import Key, Scalar, Weights
-from hmnn.core import arithmetic, closed, layout, objective
+from hmnn.core import arithmetic, closed, objective
 from hmnn.core import noise as noises
 from hmnn.core.families import RHO_FLOOR, Posterior
 from hmnn.core.likelihoods import Likelihood
@@ -80,26 +80,42 @@ def project(
     batch: Batch,
 ) -> tuple[Path, Int[Array, ""]]:
     """Minimise the free energy from `start`; also return how many epochs were undone."""
-    if layout.turns(start.posterior.location):
-        weights, (family, prior, turned) = start.posterior.location, layout.turn((family, prior, start))
-        plain = descent._replace(apply=lambda w, x: descent.apply(layout.back(w, weights), x))
-        path, undone = project(key, plain, pace, likelihood, family, prior, turned, batch)
-        return layout.back(path, start), undone
+    law = ready(descent, family, prior, start.posterior.location)
+    path, undone = descend(key, descent, pace, likelihood, family, law, packed(start), batch)
+    return unpacked(path), undone
+
+
+def ready(descent: Descent, family: PyTree, prior: PyTree, weights: Weights) -> PyTree:
+    """The prior as the descent reads it: what stays the same during a time step is computed once."""
+    return closed.ready(prior, family, weights) if _closed(descent, family, weights) else prior
+
+
+def descend(
+    key: Key,
+    descent: Descent,
+    pace: Pace,
+    likelihood: Likelihood,
+    family: PyTree,
+    law: PyTree,
+    start: Path,
+    batch: Batch,
+) -> tuple[Path, Int[Array, ""]]:
+    """As `project`, with the prior made ready and the path packed, before and after."""
     optimiser = descent.optimiser(pace.learning_rate)
     size = batch.x.shape[0]
     rows = min(descent.minibatch or size, size)
-    dtype = jax.tree.leaves(start.posterior.location)[0].dtype
+    dtype = jax.tree.leaves(unpacked(start).posterior)[0].dtype
     total = jnp.maximum(1, (batch.rows + rows - 1) // rows)
 
-    gradient_of = _gradient(descent, likelihood, family, prior, start.posterior.location, blocks(descent, size))
+    gradient_of = _gradient(descent, likelihood, family, law, blocks(descent, size))
 
     def update(i: Array, path: Path, seeds: Array, offset: Array, order: Array | None) -> Path:
-        theta = _unpacked(path.posterior)
+        theta = unpacked(path).posterior
         part = batch if order is None else minibatch(batch, order, i, rows)
         weight = pace.temperature * KL_WEIGHTS[descent.kl_weights](i.astype(dtype), total.astype(dtype))
         gradient = gradient_of(theta, seeds[i], part, weight, i + offset)
         updates, state = optimiser.update(gradient, path.optimiser, theta)
-        return Path(_packed(_moved(theta, updates)), state, path.rejected)
+        return packed(Path(_moved(theta, updates), state, path.rejected))
 
     def epoch(carry: tuple[Array, Path, Array]) -> tuple[Array, Path, Array]:
         i, path, undone = carry
@@ -118,9 +134,9 @@ def project(
         i, path, _ = carry
         return (i < pace.epochs) & (path.rejected < descent.patience)
 
-    zero, packed = jnp.zeros((), jnp.int32), start._replace(posterior=_packed(start.posterior))
-    _, path, undone = jax.lax.while_loop(going_on, epoch, (zero, packed, zero))
-    return path._replace(posterior=_unpacked(path.posterior)), undone
+    zero = jnp.zeros((), jnp.int32)
+    _, path, undone = jax.lax.while_loop(going_on, epoch, (zero, start, zero))
+    return path, undone
 
 
 def blocks(descent: Descent, size: int) -> int:
@@ -131,17 +147,19 @@ def blocks(descent: Descent, size: int) -> int:
     return max(1, min(MOST_BLOCKS, minibatches // 32)) if descent.kl_weights == "uniform" else 1
 
 
+def _closed(descent: Descent, family: PyTree, weights: Weights) -> bool:
+    return {"closed": True, "autodiff": False, "auto": closed.applies(family, weights)}[descent.gradient]
+
+
 def _gradient(
-    descent: Descent, likelihood: Likelihood, family: PyTree, prior: PyTree, weights: Weights, parts: int
+    descent: Descent, likelihood: Likelihood, family: PyTree, law: PyTree, parts: int
 ) -> Callable[..., Posterior]:
     """The mean over N draws of the gradient of a minibatch's free energy, in closed form where the rule says so."""
-    chosen = {"closed": True, "autodiff": False, "auto": closed.applies(family, weights)}[descent.gradient]
-    law = closed.ready(prior, weights) if chosen else prior
 
     def one(posterior: Posterior, seeds: Array, i: Array, part: Batch, weight: Array, count: Array) -> Posterior:
         epsilon = descent.source(seeds[i], i, posterior.location, family)
         loss = partial(objective.misfit, descent.apply, likelihood, batch=part)
-        if chosen:
+        if _closed(descent, family, posterior.location):
             return closed.gradient(loss, posterior, family, law, epsilon, weight, closed.Turn(count, parts))
         return objective.gradient(loss, posterior, family, law, epsilon, weight)
 
@@ -187,13 +205,15 @@ def minibatch(batch: Batch, order: Array, i: Array, rows: int) -> Batch:
     return Batch(batch.x[taken], batch.y[taken], real)
 
 
-def _packed(posterior: Posterior) -> PyTree:
+def packed(path: Path) -> Path:
     """m + i s-tilde: a loop of XLA:CPU fills one array, so that as one array both are updated in one pass."""
-    return jax.tree.map(jax.lax.complex, posterior.location, posterior.rho)
+    return path._replace(posterior=jax.tree.map(jax.lax.complex, *path.posterior))
 
 
-def _unpacked(packed: PyTree) -> Posterior:
-    return Posterior(jax.tree.map(jnp.real, packed), jax.tree.map(jnp.imag, packed))
+def unpacked(path: Path) -> Path:
+    """m and s-tilde."""
+    both = path.posterior
+    return path._replace(posterior=Posterior(jax.tree.map(jnp.real, both), jax.tree.map(jnp.imag, both)))
 
 
 def _moved(posterior: Posterior, updates: Posterior) -> Posterior:

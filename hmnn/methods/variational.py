@@ -11,10 +11,10 @@ from hmnn import _check
 from hmnn._types import Key, Number
 from hmnn.core import families, filtering, kernels, noise, prediction
 from hmnn.core.families import Posterior
-from hmnn.core.filtering import Info, Model, Plan, State
+from hmnn.core.filtering import Info, Model, Plan, State, Task
 from hmnn.core.objective import Batch
 from hmnn.core.prediction import Prediction
-from hmnn.core.projection import KL_WEIGHTS, Descent, Pace
+from hmnn.core.projection import KL_WEIGHTS, Descent, Pace, Path
 from hmnn.methods import base, compilation, parts
 from hmnn.methods.base import Method
 from hmnn.networks import Network
@@ -132,14 +132,22 @@ def _init(plan: Plan, model: Model, key: Key) -> State:
     return filtering.init(key, plan, model)
 
 
-@partial(jax.jit, static_argnums=0, compiler_options=compilation.OFTEN)
-def _step(plan: Plan, model: Model, state: State, batch: Batch, start: Posterior) -> tuple[State, Any]:
-    return filtering.update(plan, model, state, batch, start)
+@partial(jax.jit, static_argnums=0, compiler_options=compilation.SELDOM)
+def _ready(plan: Plan, model: Model, state: State, start: Posterior) -> tuple[Any, ...]:
+    task, path = filtering.ready(plan, model, state, start)
+    return task, *path
+
+
+# The posterior's memory is used again, and is nobody else's; the optimiser's may be the caller's own.
+@partial(jax.jit, static_argnums=0, compiler_options=compilation.OFTEN, donate_argnums=4)
+def _descend(plan: Plan, model: Model, batch: Batch, task: Task, posterior: Any, *rest: Any) -> tuple[Path, Any]:
+    return filtering.descend(plan, model, batch, task, Path(posterior, *rest))
 
 
 @partial(jax.jit, static_argnums=0, compiler_options=compilation.SELDOM)
-def _look(plan: Plan, model: Model, state: State, after: State, batch: Batch, undone: Any) -> Info:
-    return filtering.look(plan, model, state, after, batch, undone)
+def _look(plan: Plan, model: Model, state: State, path: Path, batch: Batch, undone: Any) -> tuple[State, Info]:
+    after = filtering.moved(plan, model, state, path)
+    return after, filtering.look(plan, model, state, after, batch, undone)
 
 
 @partial(jax.jit, static_argnums=0, compiler_options=compilation.ONCE)
@@ -170,8 +178,8 @@ def _method(plan: Plan, model: Model) -> Method:
         batch = base.batch(data, t)
         base.check_labels(model.likelihood, width(batch.x, f" at t = {t}"), batch.y[: batch.rows], t)
         start = state.posterior if int(state.seen) else _first_guess(plan, model, state.key)
-        after, undone = _step(plan, model, state, batch, start)
-        info = _look(plan, model, state, after, batch, undone)
+        path, undone = _descend(plan, model, batch, *_ready(plan, model, state, start))
+        after, info = _look(plan, model, state, path, batch, undone)
         if bool(info.diverged):
             raise _check.DivergenceError(
                 f"The free energy had no finite gradient in {plan.descent.patience} epochs in a row at t = {t}; "

@@ -78,7 +78,7 @@ def both(apply, model, old, theta, batch, words):
     epsilon = noise.hashed(words, 0, theta.location, model.family)
     loss = partial(objective.misfit, apply, model.likelihood, batch=batch)
     whole = closed.Turn(jnp.zeros((), jnp.int32), 1)
-    ready = closed.ready(prior, theta.location)
+    ready = closed.ready(prior, model.family, theta.location)
     return (
         closed.gradient(loss, theta, model.family, ready, epsilon, 0.1, whole),
         objective.gradient(loss, theta, model.family, prior, epsilon, 0.1),
@@ -235,7 +235,7 @@ def turns(blocks, updates, loss=waves):
 
     @jax.jit
     def run(old, theta, updates):
-        prior = closed.ready(filtering.prior(model, old), weights)
+        prior = closed.ready(filtering.prior(model, old), model.family, weights)
 
         def one(update):
             return closed.gradient(loss, theta, model.family, prior, epsilon, 0.1, closed.Turn(update, blocks))

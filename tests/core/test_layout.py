@@ -1,66 +1,136 @@
-"""A descent does not depend on which way round its matrices lie."""
+"""A time step does not depend on how its weights lie in memory."""
+
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
+import pytest
 
-from hmnn.core import families, filtering, kernels, layout, likelihoods, projection
+from hmnn.core import families, filtering, kernels, layout, likelihoods
+from hmnn.core.families import DropConnect, Gaussian, Posterior
 from hmnn.core.filtering import Model
+from hmnn.core.layout import Layout
+from hmnn.core.mixtures import Mixture
 from hmnn.core.objective import Batch
-from hmnn.core.projection import Descent, Pace, Path
+from hmnn.core.projection import Descent, Pace
 from hmnn.networks import mlp
 
 SIZES = (3, (50, 7, 50), 3)  # (50, 3) and (3, 50) both occur: one is turned, the other is not
+WEIGHTS = {
+    "a": jnp.arange(100.0).reshape(50, 2),
+    "b": jnp.arange(5000.0).reshape(2500, 2),
+    "c": jnp.zeros((2, 2500)),
+    "d": jnp.array(3.0),
+    "e": jnp.arange(7.0),
+}
+FAMILY = {"a": Gaussian(), "b": DropConnect(0.5, 2**30 - 1), "c": Gaussian(), "d": Gaussian(), "e": Gaussian()}
 
 
-def test_short_rows_are_turned_and_come_back():
-    tree = {
-        "short": jnp.arange(100.0).reshape(50, 2),
-        "long": jnp.zeros((2, 50)),
-        "square": jnp.zeros((5, 5)),
-        "v": 1.0,
-    }
-    turned = layout.turn(tree)
-    assert layout.turns(tree)
-    assert not layout.turns(turned)
-    assert [np.shape(turned[k]) for k in tree] == [(2, 50), (2, 50), (5, 5), ()]
-    np.testing.assert_array_equal(layout.back(turned, tree)["short"], tree["short"])
+def test_small_leaves_lie_end_to_end_and_short_rows_are_turned_and_all_comes_back():
+    lying = layout.of(WEIGHTS, FAMILY)
+    laid = lying.lay(WEIGHTS)
+    assert lying.groups == ((0, 3, 4), (1,), (2,))
+    assert [group.shape for group in laid.groups] == [(108,), (2, 2500), (2, 2500)]
+    np.testing.assert_array_equal(laid.groups[0], np.r_[np.arange(100), 3, np.arange(7)])
+    jax.tree.map(np.testing.assert_array_equal, lying.back(laid), WEIGHTS)
 
 
-def noiseless(words, i, weights, family):
+def test_every_part_of_a_tree_that_is_like_the_weights_is_laid_and_nothing_else():
+    lying = layout.of(WEIGHTS, FAMILY)
+    state = optax.adam(1e-3).init(Posterior(WEIGHTS, WEIGHTS))
+    laid = lying.lay((state, jnp.arange(5.0)))
+    assert jax.tree.structure(laid[0][0].mu) == jax.tree.structure(Posterior(*[lying.lay(WEIGHTS)] * 2))
+    assert laid[0][0].count.shape == ()
+    assert laid[1].shape == (5,)
+    assert jax.tree.structure(lying.back(laid)) == jax.tree.structure((state, jnp.arange(5.0)))
+
+
+def test_sums_are_those_of_the_leaves():
+    values = jax.tree.map(lambda w: jax.lax.complex(w, -w), WEIGHTS)
+    lying = layout.of(WEIGHTS, FAMILY)
+    found = lying.sums(lying.lay(values))
+    jax.tree.map(lambda total, leaf: np.testing.assert_allclose(total, leaf.sum(), rtol=1e-6), found, values)
+    unknown = jax.tree.map(lambda w: jax.lax.complex(w, jnp.full_like(w, jnp.nan)), WEIGHTS)
+    assert np.isfinite(lying.sums(lying.lay(unknown))["a"].real)  # a kernel that has no drift signal
+
+
+def test_rates_lie_with_their_weights():
+    family = FAMILY | {"a": DropConnect(0.25, 2**29 - 1), "e": DropConnect(jnp.linspace(0.1, 0.7, 7))}
+    member = layout.of(WEIGHTS, family).members(family).groups[0]
+    np.testing.assert_allclose(member.keep, np.r_[np.full(100, 0.25), 1.0, np.linspace(0.1, 0.7, 7)], rtol=1e-6)
+    np.testing.assert_array_equal(np.asarray(member.last)[[0, 100]], [2**29 - 1, 2**31 - 1])
+    np.testing.assert_allclose(np.asarray(member.last[101:]) + 1.0, 2.0**31 * np.linspace(0.1, 0.7, 7), rtol=1e-6)
+
+
+def fixed(words, i, weights, family):
     """Every mean kept, xi a number per weight that does not depend on its place."""
     return jax.tree.map(lambda w: families.Noise(jnp.ones(w.shape, bool), jnp.full_like(w, 0.3)), weights)
 
 
-def test_a_descent_is_the_same_either_way(monkeypatch):
-    net = mlp(*SIZES)
-    weights = net.init(jax.random.key(0))
-    rng = np.random.default_rng(0)
+def stepped(optimiser=optax.sgd, kernel=None):
+    """Two time steps with fixed noise, and the plan and model they are of."""
+    net, rng = mlp(*SIZES), np.random.default_rng(0)
     x = rng.normal(size=(64, 3)).astype(np.float32)
     batch = Batch(jnp.asarray(x), jnp.asarray(x[:, ::-1].copy()), 64)
-    model = Model(kernels.jump(), families.assign(weights, 0.6, "all"), likelihoods.gaussian(), Pace(1e-2, 5))
-    plan = filtering.Plan(
-        net.init, Descent(net.apply, lambda rate: optax.sgd(rate, 0.9), minibatch=16, source=noiseless)
-    )
-    state = filtering.init(jax.random.key(1), plan, model)
+    family = families.assign(net.init(jax.random.key(0)), 0.6, "internal")
+    model = Model(kernel or kernels.jump(), family, likelihoods.gaussian(), Pace(1e-3, 5))
+    plan = filtering.Plan(net.init, Descent(net.apply, optimiser, minibatch=16, source=fixed))
 
+    @jax.jit
     def run():
-        start = Path(filtering.first_guess(state.key, plan, model), state.optimiser, state.rejected)
-        parts = (plan.descent, model.pace, model.likelihood, model.family, filtering.prior(model, state.posterior))
-        return jax.jit(lambda: projection.project(jax.random.key(2), *parts, start, batch)[0])()
+        state, _ = filtering.step(plan, model, filtering.init(jax.random.key(1), plan, model), batch)
+        return filtering.step(plan, model, state, batch)
 
-    turned = run()
-    monkeypatch.setattr(layout, "turns", lambda weights: False)
-    plain = run()
-    assert layout._turned(np.zeros((50, 3)))  # there is something to turn
-    assert jax.tree.map(np.shape, turned) == jax.tree.map(np.shape, plain)
-    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=2e-4, atol=2e-5), turned, plain)
-    assert any(
-        np.abs(a - b).max() > 1e-3
-        for a, b in zip(*map(jax.tree.leaves, (turned.posterior, start_of(state, plan, model))), strict=True)
+    with jax.numpy_dtype_promotion("standard"):  # optax's Adam counts in integers
+        return *run(), plan, model
+
+
+@pytest.mark.parametrize("optimiser", [optax.sgd, optax.adam])
+def test_a_time_step_is_the_same_either_way(optimiser, monkeypatch):
+    state, info, plan, model = stepped(optimiser)
+    lying = filtering._layout(plan, model)
+    assert sorted(len(group) for group in lying.groups) == [8]  # there is something to lay
+    monkeypatch.setattr(layout, "BY_WEIGHT", ())
+    plain, told, *_ = stepped(optimiser)
+    assert filtering._layout(plan, model).groups == ()
+    jax.tree.map(
+        lambda a, b: np.testing.assert_allclose(a, b, rtol=2e-4, atol=2e-5),
+        state._replace(key=0),
+        plain._replace(key=0),
     )
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=2e-4, atol=2e-5), info, told)
 
 
-def start_of(state, plan, model):
-    return filtering.first_guess(state.key, plan, model)
+class ByLeaf(NamedTuple):
+    """A kernel that looks at a leaf as a whole: the jump is as wide as the leaf's means."""
+
+    centre: kernels.Centre
+
+    def __call__(self, mixture, centre):
+        spread = jnp.std(mixture.means[0])
+        return Mixture(mixture.means, mixture.mean_weights, (mixture.variances[0] + spread**2,), (1.0,))
+
+
+def test_who_looks_at_a_leaf_as_a_whole_finds_it_whole():
+    *_, plan, model = stepped()
+    assert filtering._layout(plan, model).groups
+    assert not filtering._layout(plan, model._replace(kernel=ByLeaf(kernels.jump().centre))).groups
+    masked = plan.descent._replace(optimiser=lambda rate: optax.lamb(rate))
+    assert not filtering._layout(plan._replace(descent=masked), model).groups
+
+
+@pytest.mark.parametrize("kernel", [kernels.jump(), kernels.reset(), kernels.static(), kernels.ornstein_uhlenbeck()])
+def test_our_own_kernels_move_every_weight_by_itself(kernel):
+    *_, plan, model = stepped()
+    assert filtering._layout(plan, model._replace(kernel=kernel)).groups
+
+
+def test_without_groups_all_lies_as_it_is():
+    lying = Layout(WEIGHTS)
+    assert lying.lay(WEIGHTS) is not None
+    assert (
+        jax.tree.structure(lying.lay(WEIGHTS)) == jax.tree.structure(WEIGHTS) == jax.tree.structure(lying.back(WEIGHTS))
+    )
+    assert lying.members(FAMILY) is FAMILY

@@ -27,7 +27,7 @@ LIKE_WEIGHTS = "a number or a tree shaped like the weights"
 
 @pytest.fixture(autouse=True)
 def _nothing_compiles():
-    compiled = (variational._init, variational._step, variational._advance, variational._predict)
+    compiled = (variational._init, variational._descend, variational._advance, variational._predict)
     before = [function._cache_size() for function in compiled]
     yield
     assert [function._cache_size() for function in compiled] == before

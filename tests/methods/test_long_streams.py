@@ -104,14 +104,14 @@ def test_the_same_batch_ten_thousand_times_under_the_jump_kernel_and_dropped_wei
     method = hmnn.hmnn(NETWORK, "gaussian", keep=0.8, keep_where="all", jump_scale=0.2, **SETTINGS)
     batch, state = data(0), method.init(0)
     state, _ = method.step(state, batch)
-    compiled = variational._step._cache_size()
+    compiled = variational._descend._cache_size()
     for _ in range(9_999):
         state, info = method.step(state, batch)
     assert bool(info.finite)
     assert is_finite(state)
     assert int(state.t) == 10_000
     assert int(state.rejected) == 0
-    assert variational._step._cache_size() == compiled
+    assert variational._descend._cache_size() == compiled
     assert 1e-3 < float(info.mean_scale) < 1.0
     assert np.corrcoef(method.predict(state, batch.x).mean[:, 0], batch.y)[0, 1] > 0.95
 

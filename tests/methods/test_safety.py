@@ -226,7 +226,7 @@ def test_ten_thousand_steps_stay_finite_compile_once_and_keep_memory_flat():
     method = hmnn.kurle(NETWORK, "gaussian", memory=0.9, epochs=1, **SETTINGS | {"learning_rate": 1e-2})
     batch, sizes = data(0), []
     state = filtered(method, batch)
-    compiled = variational._step._cache_size()
+    compiled = variational._descend._cache_size()
     for t in range(1, 10_000):
         state, info = method.step(state, batch)
         if t % 1000 == 0:
@@ -234,7 +234,7 @@ def test_ten_thousand_steps_stay_finite_compile_once_and_keep_memory_flat():
             assert bool(info.finite)
             sizes.append(resident())
     assert int(state.t) == 10_000
-    assert variational._step._cache_size() == compiled
+    assert variational._descend._cache_size() == compiled
     assert sizes[-1] - sizes[0] < 20 * 2**20
     assert 0.01 < float(info.mean_scale) < 1.0
     np.testing.assert_allclose(method.predict(state, batch.x).mean[:, 0], batch.y, atol=0.3)

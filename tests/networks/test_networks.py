@@ -124,9 +124,9 @@ def test_the_same_arguments_compile_once():
         method.step(method.init(1), data((3,), 0))
 
     run(hmnn.linear(3, bias=False))
-    before = variational._step._cache_size()
+    before = variational._descend._cache_size()
     run(hmnn.linear(inputs=3, outputs=1, bias=False))
-    assert variational._step._cache_size() == before
+    assert variational._descend._cache_size() == before
 
 
 def test_an_mlp_has_the_widths_it_was_asked_for():
