@@ -89,9 +89,11 @@ class Layout(NamedTuple):
         for group, values in zip(self.groups, laid.groups, strict=True):
             if len(group) == 1:
                 found[group[0]] = values if values.shape == shapes[group[0]] else values.T
-            else:
-                ends = np.cumsum([math.prod(shapes[i]) for i in group])
-                found |= {i: v.reshape(shapes[i]) for i, v in zip(group, jnp.split(values, ends[:-1]), strict=True)}
+                continue
+            ends = np.cumsum([math.prod(shapes[i]) for i in group]).tolist()
+            for i, start, end in zip(group, [0, *ends], ends, strict=False):
+                # A slice: of a split, XLA would compute the gradient weight by weight.
+                found[i] = values[start:end].reshape(shapes[i])
         return _tree.structure(self.like).unflatten([found[i] for i in range(len(shapes))])
 
 
