@@ -87,15 +87,15 @@ def init(key: Key, plan: Plan, model: Model) -> State:
     return State(posterior, optimiser, key, zero, zero, zero)
 
 
-def prior(model: Model, posterior: Posterior, previous: Weights | None = None, lying: Layout | None = None) -> PyTree:
+def prior(model: Model, posterior: Posterior, previous: Weights | None = None, places: Layout | None = None) -> PyTree:
     """P pi_{t-1}: the law of the weights before the data of time t, one mixture per leaf.
 
     `previous` is what a kernel with centre "previous" pulls to: m_{t-1} as in the paper, unless given.
     """
-    lying = lying or Layout(posterior.location)
-    centre = lying.lay(model.kernel.centre.at(posterior.location if previous is None else previous))
-    moved = objective.mixture(lying.lay(posterior), lying.members(model.family))
-    return jax.tree.map(lambda _, law, mu: model.kernel(law, mu), lying.lay(posterior.location), moved, centre)
+    places = places or Layout(posterior.location)
+    centre = places.lay(model.kernel.centre.at(posterior.location if previous is None else previous))
+    moved = objective.mixture(places.lay(posterior), places.members(model.family))
+    return jax.tree.map(lambda _, law, mu: model.kernel(law, mu), places.lay(posterior.location), moved, centre)
 
 
 def step(plan: Plan, model: Model, state: State, batch: Batch) -> tuple[State, Info]:
@@ -126,10 +126,10 @@ class Task(NamedTuple):
 
 def ready(plan: Plan, model: Model, state: State, theta: Posterior) -> tuple[Task, Path]:
     """P pi_{t-1}, and where the descent starts."""
-    lying = _layout(plan, model)
+    places = _layout(plan, model)
     optimiser = plan.descent.optimiser(model.pace.learning_rate).init(theta) if plan.restart else state.optimiser
-    family, path = lying.members(model.family), lying.lay(Path(theta, optimiser, state.rejected))
-    before = prior(model, state.posterior, lying=lying)
+    family, path = places.members(model.family), places.lay(Path(theta, optimiser, state.rejected))
+    before = prior(model, state.posterior, places=places)
     law = projection.ready(plan.descent, family, before, path.posterior.location)
     key = jax.random.fold_in(jax.random.fold_in(state.key, state.t), 0)
     return Task(key, family, law), projection.packed(path)
@@ -137,7 +137,7 @@ def ready(plan: Plan, model: Model, state: State, theta: Posterior) -> tuple[Tas
 
 def descend(plan: Plan, model: Model, batch: Batch, task: Task, start: Path) -> tuple[Path, Int[Array, ""]]:
     """V C_t: where the descent ends, and how many epochs were undone."""
-    descent = _reading(plan.descent, _layout(plan, model))
+    descent = _from_places(plan.descent, _layout(plan, model))
     return projection.descend(task.key, descent, model.pace, model.likelihood, task.family, task.law, start, batch)
 
 
@@ -181,9 +181,13 @@ def first_guess(key: Key, plan: Plan, model: Model) -> Posterior:
 
 def look(plan: Plan, model: Model, state: State, after: State, batch: Batch, undone: Array) -> Info:
     """The free energy and its terms at the new posterior, on all the data of the step."""
-    lying = _layout(plan, model)
-    theta, descent, family = lying.lay(after.posterior), _reading(plan.descent, lying), lying.members(model.family)
-    own, before = objective.mixture(theta, family), prior(model, state.posterior, lying=lying)
+    places = _layout(plan, model)
+    theta, descent, family = (
+        places.lay(after.posterior),
+        _from_places(plan.descent, places),
+        places.members(model.family),
+    )
+    own, before = objective.mixture(theta, family), prior(model, state.posterior, places=places)
     scales = jax.tree.map(scale, theta.rho)
     key = jax.random.fold_in(jax.random.fold_in(state.key, state.t), 1)
     seeds = noise.words(key, theta.location, descent.samples)
@@ -191,7 +195,7 @@ def look(plan: Plan, model: Model, state: State, after: State, batch: Batch, und
     def one(i: Array) -> tuple[Array, Array, PyTree]:
         epsilon = descent.source(seeds[i], i, theta.location, family)
         w = objective.draw_scaled(theta.location, scales, family, epsilon)
-        terms = lying.sums(jax.tree.map(_terms, w, own, before))
+        terms = places.sums(jax.tree.map(_terms, w, own, before))
         divergence = sum(term.real for term in jax.tree.leaves(terms))
         drift = jax.tree.map(lambda m, term: term.imag / m.size, after.posterior.location, terms)
         return _misfit(descent, model, w, batch), divergence, drift
@@ -224,9 +228,9 @@ def _layout(plan: Plan, model: Model) -> Layout:
     return layout.of(weights, model.family) if alone else Layout(weights)
 
 
-def _reading(descent: Descent, lying: Layout) -> Descent:
+def _from_places(descent: Descent, places: Layout) -> Descent:
     """The same descent, for a network that reads its weights as they lie."""
-    return descent._replace(apply=lambda w, x: descent.apply(lying.back(w), x))
+    return descent._replace(apply=lambda w, x: descent.apply(places.back(w), x))
 
 
 def _terms(w: Array, own: Mixture, before: Mixture) -> Array:

@@ -1,6 +1,6 @@
 """P: how the weights move from one time step to the next.
 
-A kernel sends a mixture to a mixture in closed form, one leaf at a time. To add one: a NamedTuple
+A kernel sends a mixture to a mixture in closed form, weight by weight. To add one: a NamedTuple
 of numbers with a `centre` and a `__call__`, a function that checks them, and a name in `KERNELS`.
 """
 

@@ -104,7 +104,7 @@ def of(weights: PyTree, family: PyTree) -> Layout:
     for i, (leaf, member) in enumerate(zip(jax.tree.leaves(weights), members, strict=True)):
         small = leaf.size < SMALL and isinstance(member, Gaussian | DropConnect)
         groups.setdefault(leaf.dtype if small else i, []).append(i)
-    return Layout(jax.eval_shape(lambda: weights), tuple(tuple(group) for group in groups.values()))
+    return Layout(weights, tuple(tuple(group) for group in groups.values()))
 
 
 def weight_by_weight(function: Callable[..., Any], *arguments: Any) -> bool:

@@ -29,31 +29,31 @@ FAMILY = {"a": Gaussian(), "b": DropConnect(0.5, 2**30 - 1), "c": Gaussian(), "d
 
 
 def test_small_leaves_lie_end_to_end_and_short_rows_are_turned_and_all_comes_back():
-    lying = layout.of(WEIGHTS, FAMILY)
-    laid = lying.lay(WEIGHTS)
-    assert lying.groups == ((0, 3, 4), (1,), (2,))
+    places = layout.of(WEIGHTS, FAMILY)
+    laid = places.lay(WEIGHTS)
+    assert places.groups == ((0, 3, 4), (1,), (2,))
     assert [group.shape for group in laid.groups] == [(108,), (2, 2500), (2, 2500)]
     np.testing.assert_array_equal(laid.groups[0], np.r_[np.arange(100), 3, np.arange(7)])
-    jax.tree.map(np.testing.assert_array_equal, lying.back(laid), WEIGHTS)
+    jax.tree.map(np.testing.assert_array_equal, places.back(laid), WEIGHTS)
 
 
 def test_every_part_of_a_tree_that_is_like_the_weights_is_laid_and_nothing_else():
-    lying = layout.of(WEIGHTS, FAMILY)
+    places = layout.of(WEIGHTS, FAMILY)
     state = optax.adam(1e-3).init(Posterior(WEIGHTS, WEIGHTS))
-    laid = lying.lay((state, jnp.arange(5.0)))
-    assert jax.tree.structure(laid[0][0].mu) == jax.tree.structure(Posterior(*[lying.lay(WEIGHTS)] * 2))
+    laid = places.lay((state, jnp.arange(5.0)))
+    assert jax.tree.structure(laid[0][0].mu) == jax.tree.structure(Posterior(*[places.lay(WEIGHTS)] * 2))
     assert laid[0][0].count.shape == ()
     assert laid[1].shape == (5,)
-    assert jax.tree.structure(lying.back(laid)) == jax.tree.structure((state, jnp.arange(5.0)))
+    assert jax.tree.structure(places.back(laid)) == jax.tree.structure((state, jnp.arange(5.0)))
 
 
 def test_sums_are_those_of_the_leaves():
     values = jax.tree.map(lambda w: jax.lax.complex(w, -w), WEIGHTS)
-    lying = layout.of(WEIGHTS, FAMILY)
-    found = lying.sums(lying.lay(values))
+    places = layout.of(WEIGHTS, FAMILY)
+    found = places.sums(places.lay(values))
     jax.tree.map(lambda total, leaf: np.testing.assert_allclose(total, leaf.sum(), rtol=1e-6), found, values)
     unknown = jax.tree.map(lambda w: jax.lax.complex(w, jnp.full_like(w, jnp.nan)), WEIGHTS)
-    assert np.isfinite(lying.sums(lying.lay(unknown))["a"].real)  # a kernel that has no drift signal
+    assert np.isfinite(places.sums(places.lay(unknown))["a"].real)  # a kernel that has no drift signal
 
 
 def test_rates_lie_with_their_weights():
@@ -90,8 +90,8 @@ def stepped(optimiser=optax.sgd, kernel=None):
 @pytest.mark.parametrize("optimiser", [optax.sgd, optax.adam])
 def test_a_time_step_is_the_same_either_way(optimiser, monkeypatch):
     state, info, plan, model = stepped(optimiser)
-    lying = filtering._layout(plan, model)
-    assert sorted(len(group) for group in lying.groups) == [8]  # there is something to lay
+    places = filtering._layout(plan, model)
+    assert sorted(len(group) for group in places.groups) == [8]  # there is something to lay
     monkeypatch.setattr(layout, "BY_WEIGHT", ())
     plain, told, *_ = stepped(optimiser)
     assert filtering._layout(plan, model).groups == ()
@@ -128,9 +128,11 @@ def test_our_own_kernels_move_every_weight_by_itself(kernel):
 
 
 def test_without_groups_all_lies_as_it_is():
-    lying = Layout(WEIGHTS)
-    assert lying.lay(WEIGHTS) is not None
+    places = Layout(WEIGHTS)
+    assert places.lay(WEIGHTS) is not None
     assert (
-        jax.tree.structure(lying.lay(WEIGHTS)) == jax.tree.structure(WEIGHTS) == jax.tree.structure(lying.back(WEIGHTS))
+        jax.tree.structure(places.lay(WEIGHTS))
+        == jax.tree.structure(WEIGHTS)
+        == jax.tree.structure(places.back(WEIGHTS))
     )
-    assert lying.members(FAMILY) is FAMILY
+    assert places.members(FAMILY) is FAMILY
