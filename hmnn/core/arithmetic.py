@@ -12,7 +12,9 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, UInt32
+from jaxtyping import Array, Float, PyTree, UInt32
+
+from hmnn._types import Scalar
 
 LOG2E = 1.4426950408889634
 LN2 = 0.6931471805599453
@@ -158,3 +160,12 @@ def _bits(x: Array) -> Array:
 
 def _float(bits: Array) -> Array:
     return jax.lax.bitcast_convert_type(bits, jnp.float32)
+
+
+def once(tree: PyTree, weight: Scalar) -> PyTree:
+    """The same arrays, computed once and kept in memory: they go through a branch.
+
+    XLA:CPU would compute again, for each of its readers, what it takes to be cheap. `weight` is any number of the loop
+    that is not negative, which XLA does not know.
+    """
+    return jax.lax.cond(jnp.asarray(weight) > -1.0, lambda x: x, lambda x: jax.tree.map(jnp.zeros_like, x), tree)

@@ -78,14 +78,9 @@ def gradient(
 
 
 def _drawn_once(w: Weights, weight: Scalar) -> Weights:
-    """The same weights; biases go through a branch.
-
-    The branch is there for XLA, which would otherwise draw a bias again for every row of the batch that it is added to.
-    """
+    """The same weights; XLA would otherwise draw a bias again for every row of the batch that it is added to."""
     leaves = jax.tree.leaves(w)
-    thin = [leaf for leaf in leaves if leaf.ndim < 2]
-    there = jnp.asarray(weight) > -1.0  # always; XLA does not know
-    thin = iter(jax.lax.cond(there, lambda x: x, lambda x: jax.tree.map(jnp.zeros_like, x), thin))
+    thin = iter(arithmetic.once([leaf for leaf in leaves if leaf.ndim < 2], weight))
     return _tree.structure(w).unflatten([next(thin) if leaf.ndim < 2 else leaf for leaf in leaves])
 
 

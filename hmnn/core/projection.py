@@ -110,10 +110,12 @@ def descend(
     gradient_of = _gradient(descent, likelihood, family, law, blocks(descent, size))
 
     def update(i: Array, path: Path, seeds: Array, offset: Array, order: Array | None) -> Path:
-        theta = unpacked(path).posterior
+        theta = _unpacked(path.posterior)
         part = batch if order is None else minibatch(batch, order, i, rows)
         weight = pace.temperature * KL_WEIGHTS[descent.kl_weights](i.astype(dtype), total.astype(dtype))
         gradient = gradient_of(theta, seeds[i], part, weight, i + offset)
+        if any(jnp.ndim(leaf) for leaf in jax.tree.leaves(path.optimiser)):  # each moment would compute it again
+            gradient = _unpacked(arithmetic.once(_packed(gradient), weight))
         updates, state = optimiser.update(gradient, path.optimiser, theta)
         return packed(Path(_moved(theta, updates), state, path.rejected))
 
@@ -206,14 +208,21 @@ def minibatch(batch: Batch, order: Array, i: Array, rows: int) -> Batch:
 
 
 def packed(path: Path) -> Path:
-    """m + i s-tilde: a loop of XLA:CPU fills one array, so that as one array both are updated in one pass."""
-    return path._replace(posterior=jax.tree.map(jax.lax.complex, *path.posterior))
+    """The path with m + i s-tilde: a loop of XLA:CPU fills one array, so that both are updated in one pass."""
+    return path._replace(posterior=_packed(path.posterior))
 
 
 def unpacked(path: Path) -> Path:
-    """m and s-tilde."""
-    both = path.posterior
-    return path._replace(posterior=Posterior(jax.tree.map(jnp.real, both), jax.tree.map(jnp.imag, both)))
+    """The path with m and s-tilde."""
+    return path._replace(posterior=_unpacked(path.posterior))
+
+
+def _packed(pair: Posterior) -> PyTree:
+    return jax.tree.map(jax.lax.complex, pair.location, pair.rho)
+
+
+def _unpacked(both: PyTree) -> Posterior:
+    return Posterior(jax.tree.map(jnp.real, both), jax.tree.map(jnp.imag, both))
 
 
 def _moved(posterior: Posterior, updates: Posterior) -> Posterior:
