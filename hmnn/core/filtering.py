@@ -1,6 +1,6 @@
 """The recursion itself: pi_t = V C_t P pi_{t-1}, eq. (klfilter) and Algorithm 1.
 
-P is `prior`, C and V together are `projection.project`, and `step` is the line.
+P is `prior`, C and V together are `projection.descend`, and `step` is the line.
 """
 
 from collections.abc import Callable

@@ -69,22 +69,6 @@ MOST_BLOCKS = 10
 """Of the KL term; it divides the usual widths, 100, 400, 500, as 8 does not."""
 
 
-def project(
-    key: Key,
-    descent: Descent,
-    pace: Pace,
-    likelihood: Likelihood,
-    family: PyTree,
-    prior: PyTree,
-    start: Path,
-    batch: Batch,
-) -> tuple[Path, Int[Array, ""]]:
-    """Minimise the free energy from `start`; also return how many epochs were undone."""
-    law = ready(descent, family, prior, start.posterior.location)
-    path, undone = descend(key, descent, pace, likelihood, family, law, packed(start), batch)
-    return unpacked(path), undone
-
-
 def ready(descent: Descent, family: PyTree, prior: PyTree, weights: Weights) -> PyTree:
     """The prior as the descent reads it: what stays the same during a time step is computed once."""
     return closed.ready(prior, family, weights) if _closed(descent, family, weights) else prior
@@ -100,11 +84,14 @@ def descend(
     start: Path,
     batch: Batch,
 ) -> tuple[Path, Int[Array, ""]]:
-    """As `project`, with the prior made ready and the path packed, before and after."""
+    """Minimise the free energy from `start`; also return how many epochs were undone.
+
+    `law` is the prior made `ready`, and paths are `packed`, the given and the returned one.
+    """
     optimiser = descent.optimiser(pace.learning_rate)
     size = batch.x.shape[0]
     rows = min(descent.minibatch or size, size)
-    dtype = jax.tree.leaves(unpacked(start).posterior)[0].dtype
+    dtype = jax.tree.leaves(_unpacked(start.posterior))[0].dtype
     total = jnp.maximum(1, (batch.rows + rows - 1) // rows)
 
     gradient_of = _gradient(descent, likelihood, family, law, blocks(descent, size))

@@ -258,6 +258,14 @@ def test_the_mean_over_a_cycle_of_blocks_is_the_full_gradient(double):
     assert worst(mean(jax.tree.map(lambda g: g[:-1], parts)), mean(full)) > 1e-4  # a cycle that is not whole
 
 
+def project(descent, pace, likelihood, family, prior, start, batch):
+    """A whole descent, and how many of its epochs were undone."""
+    law = projection.ready(descent, family, prior, start.posterior.location)
+    found = (descent, pace, likelihood, family, law, projection.packed(start), batch)
+    path, undone = projection.descend(jax.random.key(0), *found)
+    return projection.unpacked(path), undone
+
+
 @pytest.mark.usefixtures("small_leaves_too")
 def test_an_epoch_of_whole_cycles_sums_to_the_full_gradient():
     """Through the projection: 24 minibatches, 8 and 6 blocks, an offset that the epoch chooses."""
@@ -270,7 +278,7 @@ def test_an_epoch_of_whole_cycles_sums_to_the_full_gradient():
     def summed(blocks):
         descent = Descent(lambda w, x: x * waves(w), recorder, 1, source=fixed, kl_blocks=blocks)
         parts = (descent, model.pace, model.likelihood, model.family)
-        run = jax.jit(lambda prior: projection.project(jax.random.key(0), *parts, prior, start, batch)[0])
+        run = jax.jit(lambda prior: project(*parts, prior, start, batch)[0])
         return run(filtering.prior(model, old)).optimiser
 
     assert worst(summed(8), summed(1)) < 2e-6
@@ -330,7 +338,7 @@ def projected(gradient, optimiser=optax.sgd, samples=1, source=noise.hashed, fam
     theta, batch = law_of(weights, 2), data("2-50-50-2", 64)
     start = Path(theta, optimiser(0.1).init(theta), jnp.zeros((), jnp.int32))
     parts = (descent, model.pace, model.likelihood, model.family)
-    run = jax.jit(lambda prior: projection.project(jax.random.key(0), *parts, prior, start, batch))
+    run = jax.jit(lambda prior: project(*parts, prior, start, batch))
     with jax.numpy_dtype_promotion("standard"):  # optax's Adam counts in integers
         path, undone = run(filtering.prior(model, law_of(weights, 1)))
     assert int(undone) == 0
