@@ -44,7 +44,9 @@ class Layout(NamedTuple):
         structure, shapes = _tree.structure(self.like), _shapes(self.like)
 
         def ours(node: Any) -> bool:
-            return bool(self.groups) and _tree.structure(node) == structure and _shapes(node) == shapes
+            if not self.groups or _tree.structure(node) != structure or _shapes(node) != shapes:
+                return False
+            return all(jnp.issubdtype(leaf.dtype, jnp.inexact) for leaf in jax.tree.leaves(node))  # and no counter
 
         def laid(node: Any) -> Any:
             if not ours(node):

@@ -47,6 +47,13 @@ def test_every_part_of_a_tree_that_is_like_the_weights_is_laid_and_nothing_else(
     assert jax.tree.structure(places.back(laid)) == jax.tree.structure((state, jnp.arange(5.0)))
 
 
+def test_the_counters_of_a_network_that_is_one_number_are_not_laid():
+    places = layout.of(jnp.array(2.0), Gaussian())
+    state = optax.adam(1e-3).init(Posterior(jnp.array(2.0), jnp.array(1.0)))
+    assert jnp.shape(places.lay(state)[0].count) == ()
+    assert places.lay(state)[0].mu.location.groups[0] == 0.0
+
+
 def test_sums_are_those_of_the_leaves():
     values = jax.tree.map(lambda w: jax.lax.complex(w, -w), WEIGHTS)
     places = layout.of(WEIGHTS, FAMILY)
@@ -129,7 +136,6 @@ def test_our_own_kernels_move_every_weight_by_itself(kernel):
 
 def test_without_groups_all_lies_as_it_is():
     places = Layout(WEIGHTS)
-    assert places.lay(WEIGHTS) is not None
     assert (
         jax.tree.structure(places.lay(WEIGHTS))
         == jax.tree.structure(WEIGHTS)
