@@ -110,23 +110,29 @@ def of(weights: PyTree, family: PyTree) -> Layout:
 
 
 def weight_by_weight(function: Callable[..., Any], *arguments: Any) -> bool:
-    """Whether a function treats every weight by itself: it makes no smaller array out of a larger one."""
-    return _keeps_size(jax.make_jaxpr(function)(*arguments).jaxpr)
+    """Whether a function treats every weight by itself: all of one shape, and nothing looks along an axis."""
+    return _by_weight(jax.make_jaxpr(function)(*arguments).jaxpr)
 
 
-def _keeps_size(jaxpr: Any) -> bool:
-    for equation in jaxpr.eqns:
-        deeper = [
-            getattr(value, "jaxpr", value)
-            for value in jax.tree.leaves(list(equation.params.values()))
-            if hasattr(value, "eqns") or hasattr(value, "jaxpr")
-        ]
-        if not all(map(_keeps_size, deeper)):
-            return False
-        largest = max((variable.aval.size for variable in equation.invars), default=0)
-        if not deeper and any(variable.aval.size < largest for variable in equation.outvars):
-            return False
-    return True
+def _by_weight(jaxpr: Any) -> bool:
+    return all(_one_by_one(equation) for equation in jaxpr.eqns)
+
+
+def _one_by_one(equation: Any) -> bool:
+    deeper = [
+        getattr(value, "jaxpr", value)
+        for value in jax.tree.leaves(list(equation.params.values()))
+        if hasattr(value, "eqns") or hasattr(value, "jaxpr")
+    ]
+    if deeper:
+        return all(map(_by_weight, deeper))
+    if equation.params.keys() & {"axis", "axes", "dimension", "dimensions"}:
+        return False
+    shapes = {value.aval.shape for value in equation.invars if value.aval.size > 1}
+    made = {value.aval.shape for value in equation.outvars}
+    if shapes:
+        return len(shapes) == 1 and made == shapes
+    return equation.primitive.name == "broadcast_in_dim" or all(math.prod(shape) == 1 for shape in made)
 
 
 def _end_to_end(leaves: list[Array]) -> Array:

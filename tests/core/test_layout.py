@@ -134,6 +134,29 @@ def test_our_own_kernels_move_every_weight_by_itself(kernel):
     assert filtering._layout(plan, model._replace(kernel=kernel)).groups
 
 
+@pytest.mark.parametrize(
+    "move",
+    [
+        lambda m: m - m.mean(),
+        lambda m: m * jnp.arange(m.size, dtype=m.dtype).reshape(m.shape),
+        lambda m: jnp.sort(m, axis=0),
+        lambda m: jnp.cumsum(m, axis=-1),
+        lambda m: m[::-1],
+        lambda m: m.T.reshape(m.shape),
+        lambda m: jax.nn.softmax(m, axis=-1),
+        jax.jit(lambda m: jnp.flip(m)),
+        lambda m: m + jax.random.normal(jax.random.key(0), m.shape),
+    ],
+)
+def test_what_looks_along_an_axis_does_not_treat_every_weight_by_itself(move):
+    assert not layout.weight_by_weight(move, jnp.ones((2, 3)))
+
+
+@pytest.mark.parametrize("move", [jnp.exp, lambda m: jnp.where(m > 0, m, 0.5), lambda m: m + jnp.zeros_like(m) * 3.0])
+def test_what_is_done_to_every_weight_alike_treats_it_by_itself(move):
+    assert layout.weight_by_weight(move, jnp.ones((2, 3)))
+
+
 def test_without_groups_all_lies_as_it_is():
     places = Layout(WEIGHTS)
     assert (
