@@ -67,9 +67,11 @@ def _validation(scene: Scene, path: Path) -> Path:
 
 
 def _curves(axis: Axes, scene: Scene, keep: str, colour: str) -> None:
-    """Every seed, and the best trials of the search in thin lines."""
-    for i, row in enumerate(scene.validation[keep]):
-        axis.plot(scene.epochs, row, color=colour, lw=1.1, label=f"keep {keep}" if i == 0 else None)
+    """The mean over seeds, every seed behind it, and the best trials of the search in dotted lines."""
+    rows = scene.validation[keep]
+    axis.plot(scene.epochs, rows.mean(axis=0), color=colour, lw=1.4, label=f"keep {keep}")
+    if len(rows) > 1:
+        axis.plot(scene.epochs, rows.T, color=colour, lw=0.6, alpha=0.2)
     for epochs, accuracy in scene.trials.get(keep, []):
         axis.plot(epochs, accuracy, color=colour, lw=0.6, ls=":")
 

@@ -30,18 +30,19 @@ def _name(keep: str) -> str:
 
 
 def validation(record: Record, view: View) -> Figure:
-    """Every seed above, the later epochs larger below; without a view, the means over the seeds."""
+    """The mean over the seeds and every seed above, the later epochs larger below; without a view, the means alone."""
     curves = {keep: _curves(record, view, keep) for keep in _keeps(record)}
     epochs = view["epochs"] if "epochs" in view else _epochs(record, curves)
     data, rows = list[Plot](), list[dict[str, Any]]()
     for place, (keep, seeds) in enumerate(curves.items()):
         drawn = _look(keep, place)
+        thin, length = drawn._replace(width=0.7), len(epochs)
         for i, values in enumerate(seeds):
-            shown = {"showlegend": i == 0}
-            data.append(drawing.line(_name(keep), epochs, values, drawn, 0, **shown))
-            data.append(drawing.line(_name(keep), epochs, values, drawn, 1))
-            length = len(epochs)
             rows += drawing.columns(keep=[keep] * length, curve=[i] * length, epoch=epochs, accuracy=values)
+            if len(seeds) > 1:
+                faint = {"showlegend": False, "opacity": 0.35}
+                data += [drawing.line(_name(keep), epochs, values, thin, axis, **faint) for axis in range(2)]
+        data += [drawing.line(_name(keep), epochs, seeds.mean(axis=0), drawn, axis) for axis in range(2)]
         for trial in view.get("trials", {}).get(keep, []):
             dotted = drawn._replace(dash="dot", width=1.0)
             tried, reached = trial
@@ -54,7 +55,7 @@ def validation(record: Record, view: View) -> Figure:
         layout["yaxis2"] |= {"range": drawing.numbers([late.min() - edge, late.max() + edge])}
     layout["yaxis"] |= {"tickformat": ".3~f"}
     layout["yaxis2"] |= {"tickformat": ".4~f"}
-    lines = "A line is a seed" if "validation" in view else "A line is the mean over the seeds"
+    lines = "A line is the mean over the seeds" + (", thin lines are the seeds" if "validation" in view else "")
     caption = (
         "The share of the validation images that the network at the posterior mean gets right, while it is trained. "
         f"{lines}; dotted lines are the best trials of the search, if there was one. Below, the same curves, enlarged "
