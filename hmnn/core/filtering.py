@@ -224,7 +224,7 @@ def _layout(plan: Plan, model: Model) -> Layout:
         return model.kernel(Mixture((leaf,), (1.0,), (leaf,), (1.0,)), leaf)
 
     weights = jax.eval_shape(plan.start, jax.random.key(0))
-    alone = plan.descent.optimiser in layout.BY_WEIGHT and layout.weight_by_weight(kernel, jnp.ones((2, 3)))
+    alone = plan.descent.optimiser in layout.BY_WEIGHT and layout.weight_by_weight(kernel)
     return layout.of(weights, model.family) if alone else Layout(weights)
 
 

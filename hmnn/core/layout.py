@@ -109,9 +109,13 @@ def of(weights: PyTree, family: PyTree) -> Layout:
     return Layout(weights, tuple(tuple(group) for group in groups.values()))
 
 
-def weight_by_weight(function: Callable[..., Any], *arguments: Any) -> bool:
+def weight_by_weight(function: Callable[[Array], Any]) -> bool:
     """Whether a function treats every weight by itself: all of one shape, and nothing looks along an axis."""
-    return _by_weight(jax.make_jaxpr(function)(*arguments).jaxpr)
+    try:
+        jaxpr = jax.make_jaxpr(function)(jnp.ones((2, 3))).jaxpr
+    except (TypeError, ValueError):  # it is made for leaves of one shape
+        return False
+    return all(value.aval.size == 1 for value in jaxpr.constvars) and _by_weight(jaxpr)
 
 
 def _by_weight(jaxpr: Any) -> bool:

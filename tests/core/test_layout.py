@@ -15,7 +15,8 @@ from hmnn.core.layout import Layout
 from hmnn.core.mixtures import Mixture
 from hmnn.core.objective import Batch
 from hmnn.core.projection import Descent, Pace
-from hmnn.networks import mlp
+from hmnn.methods import variational
+from hmnn.networks import from_functions, mlp
 
 SIZES = (3, (50, 7, 50), 3)  # (50, 3) and (3, 50) both occur: one is turned, the other is not
 WEIGHTS = {
@@ -146,15 +147,37 @@ def test_our_own_kernels_move_every_weight_by_itself(kernel):
         lambda m: jax.nn.softmax(m, axis=-1),
         jax.jit(lambda m: jnp.flip(m)),
         lambda m: m + jax.random.normal(jax.random.key(0), m.shape),
+        lambda m: m + jnp.arange(4.0),
+        lambda m: m * np.ones((2, 3), np.float32),
     ],
 )
 def test_what_looks_along_an_axis_does_not_treat_every_weight_by_itself(move):
-    assert not layout.weight_by_weight(move, jnp.ones((2, 3)))
+    assert not layout.weight_by_weight(move)
 
 
 @pytest.mark.parametrize("move", [jnp.exp, lambda m: jnp.where(m > 0, m, 0.5), lambda m: m + jnp.zeros_like(m) * 3.0])
 def test_what_is_done_to_every_weight_alike_treats_it_by_itself(move):
-    assert layout.weight_by_weight(move, jnp.ones((2, 3)))
+    assert layout.weight_by_weight(move)
+
+
+class ByWeight(NamedTuple):
+    """A kernel that has a number of its own for every weight."""
+
+    centre: kernels.Centre
+    widths: jax.Array
+
+    def __call__(self, mixture, centre):
+        variance = mixture.variances[0] + self.widths**2
+        return Mixture(mixture.means, mixture.mean_weights, (variance,), (1.0,))
+
+
+def test_a_kernel_may_have_a_number_for_every_weight():
+    net = from_functions(lambda key: jnp.zeros((4,)), lambda w, x: x @ w[:, None])
+    method = variational.build(net, "gaussian", ByWeight(kernels.jump().centre, jnp.array([0.0, 0.0, 9.0, 9.0])))
+    rng = np.random.default_rng(0)
+    state, _ = method.step(method.init(0), (np.zeros((5, 4), np.float32), rng.normal(size=(5, 1)).astype("f")))
+    widths = jax.nn.softplus(state.posterior.rho)
+    assert widths[2:].min() > widths[:2].max()
 
 
 def test_without_groups_all_lies_as_it_is():
