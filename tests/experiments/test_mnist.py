@@ -15,7 +15,7 @@ from hmnn._types import Dataset
 from hmnn.core import noise
 from hmnn.data import files
 from hmnn.data.evolving import chances, labelled
-from hmnn.experiments import evolving_mnist, forecast, schedules, vdc_mnist
+from hmnn.experiments import evolving_mnist, forecast, points, schedules, vdc_mnist
 from hmnn.experiments.base import Quiet
 from hmnn.experiments.evolving_mnist import entries
 from hmnn.experiments.evolving_mnist import scores as evolving_scores
@@ -200,6 +200,30 @@ def test_every_method_has_as_many_settings_as_ours_and_its_own_come_first():
     }
     assert {s["strength"] for s in entries.tried(paper, "ewc")} == {10, 100, 1000, 10000}
     assert {1e-3, 1e-4, 1e-5} <= {s["learning_rate"] for s in entries.tried(paper, "vcl")}
+
+
+def test_every_method_but_the_one_that_cannot_follow_has_a_recipe_search_and_reads_what_it_tries():
+    searched = dict(evolving_mnist.RECIPES.values())
+    assert set(searched) == set(EVERY) - {"bbp_once"}
+    points_ = [
+        [points.point(evolving_mnist.SEARCH[f"recipe{name}"], "random", 0, i) for i in range(24)]
+        for name in ("", "-bbp", "-vcl", "-kurle")
+    ]
+    assert points_[0] == points_[1] == points_[2]  # nobody is luckier in what is tried
+    assert [list(point.values()) for point in points_[3]] == [list(point.values()) for point in points_[0]]
+    for method, grid in searched.items():  # an unread field would make a search smaller than it looks
+        for field, values in grid.items():
+            built = {made(replace(OURS, **{field: value}), method) for value in values}
+            assert len(built) == (1 if (method, field) == ("vcl", "jump_scale") else len(values)), (method, field)
+
+
+def made(config, method):
+    """What the method is told, in words."""
+    told, build = [], getattr(entries, method)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(entries, method, lambda *parts, **settings: told.append(settings) or build(*parts, **settings))
+        entries.build(config, method)
+    return str(told)
 
 
 def test_the_ablation_puts_one_setting_at_a_time_back_to_the_papers():
