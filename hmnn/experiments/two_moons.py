@@ -129,7 +129,7 @@ def _measure(
     lengths = np.asarray(on_data.upper)[:, 1] - np.asarray(on_data.lower)[:, 1]
     row = {
         "t": t,
-        "degrees": config.degrees[t],
+        "degrees": f"{config.degrees[t]:g}",
         "accuracy": metrics.accuracy(np.asarray(on_data.mean), test.y),
         "length on data": float(np.mean(lengths)),
         "length off data": float(np.mean((upper - lower).ravel()[off])) if off.any() else math.nan,
