@@ -198,8 +198,12 @@ def adaptation_lags(lead: Real[ndarray, " steps"], chance: Float[ndarray, " step
 def rejection_curve(
     right: Bool[ndarray, " rows"], uncertainty: Real[ndarray, " rows"], kept: Float[ndarray, " points"]
 ) -> Float[ndarray, " points"]:
-    """The accuracy on the share `kept` of the rows with the least uncertainty, at least one row; ties as they come."""
-    best = right.astype(np.float64)[np.argsort(uncertainty, kind="stable")]
+    """The accuracy on the share `kept` of the rows with the least uncertainty, at least one row.
+
+    Rows of the same uncertainty count as in the mean over all orders of them: their own order says nothing.
+    """
+    _, group, sizes = np.unique(uncertainty, return_inverse=True, return_counts=True)
+    best = np.repeat(np.bincount(group, right) / sizes, sizes)
     counts = np.clip(np.round(kept * len(best)).astype(np.int64), 1, len(best))
     return np.cumsum(best)[counts - 1] / counts
 

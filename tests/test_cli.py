@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 from matplotlib.image import imread
 
+from hmnn.cli import display
+
 
 def hmnn(*arguments, cwd):
     """Run the command line as a user does."""
@@ -66,3 +68,13 @@ def test_a_mistake_is_one_sentence_and_leaves_nothing(arguments, said, tmp_path)
 
 def test_list_names_the_experiments(tmp_path):
     assert "two-moons" in hmnn("list", cwd=tmp_path).stdout
+
+
+def test_a_table_keeps_its_numbers_whole_on_a_narrow_screen(capsys, monkeypatch):
+    row = {f"column {i}": 0.1234 + i / 1e4 for i in range(10)} | {"difference": "+0.0031 (-0.0004 to +0.0066)"}
+    for columns in ("40", "200"):
+        monkeypatch.setenv("COLUMNS", columns)
+        display.print_table("narrow", [row])
+        shown = capsys.readouterr().out
+        assert "…" not in shown
+        assert all(f"{value:.4f}" in shown for value in row.values() if isinstance(value, float))

@@ -83,13 +83,18 @@ def watched(keeper: Quiet, again: str, note: Note | None = None) -> Iterator[Mon
 
 
 def print_table(title: str, rows: list[dict[str, Any]]) -> None:
-    """Print rows of equal keys; numbers to the right with four digits."""
-    table = Table(title=title)
-    for column in rows[0]:
-        table.add_column(column, justify="left" if isinstance(rows[0][column], str) else "right")
-    for row in rows:
-        table.add_row(*(_cell(value) for value in row.values()))
-    Console().print(table)
+    """Print rows of equal keys; numbers to the right with four digits, and words whole however narrow the screen is."""
+    table, cells = Table(title=title), [[_cell(value) for value in row.values()] for row in rows]
+    columns = list(zip(rows[0], *cells, strict=True))
+    natural = sum(max(map(len, column)) + 3 for column in columns) + 1
+    narrow = natural > Console().width
+    for name, *column in columns:
+        longest = max(map(len, " ".join([name, *column]).split()))
+        words = isinstance(rows[0][name], str)
+        table.add_column(name, justify="left" if words else "right", width=longest if narrow else None)
+    for line in cells:
+        table.add_row(*line)
+    Console(width=natural if narrow else None).print(table)
 
 
 def say(line: str) -> None:

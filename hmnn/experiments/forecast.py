@@ -32,10 +32,15 @@ def tell(monitor: Monitor, jobs: list[Job], cost: dict[str, float]) -> float:
     left = [job for job in jobs if monitor.keeper.kept(job.name) is None]
     total = sum(cost[job.name] for job in left) / max(1, min(monitor.workers, len(left)))
     line = f"{len(left)} of {len(jobs)} jobs to do: about {words(total)} with {max(1, monitor.workers)} processes"
+    say(monitor, line)
+    return total
+
+
+def say(monitor: Monitor, line: str) -> None:
+    """Show a line, and leave it there: the bar's own label is gone with the first time step."""
     monitor.tick(line, 0)
     if not isinstance(monitor, Quiet):
-        sys.stderr.write(line + "\n")  # the bar's own label is gone with the first time step
-    return total
+        sys.stderr.write(line + "\n")
 
 
 def words(total: float) -> str:

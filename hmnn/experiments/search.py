@@ -55,9 +55,9 @@ def check(search: Search, grid: str, config: Any) -> None:
 
 
 def open_(
-    name: str, search: Search, grid: str, config: Any, seed: int, trials: int, storage: str | None, folder: Path
+    name: str, search: Search, grid: str, config: Any, seed: int, trials: int, storage: str | None, folder: Path | None
 ) -> Sweep:
-    """Open or go on with the study of this name; a file in the folder keeps it if there is no storage."""
+    """Open or go on with the study of this name; without a storage a file in the folder keeps it, or nothing does."""
     check(search, grid, config)
     if grid == "paper":
         trials = min(trials, math.prod(map(len, search.grid.values())))
@@ -87,10 +87,10 @@ def open_(
 def run(sweep: Sweep, monitor: Monitor, count: int) -> None:
     """Try every point that has not been tried, in `count` processes."""
     _release(sweep)
-    left = sweep.trials - len(_tried(sweep.study).intersection(range(sweep.trials)))
+    todo = left(sweep)
     monitor.total(sweep.trials)
-    if left < sweep.trials:
-        monitor.tick("tried before", sweep.trials - left)
+    if todo < sweep.trials:
+        monitor.tick("tried before", sweep.trials - todo)
     at_work: dict[str, Any] = {}
 
     def hear(name: str, message: tuple[int, float]) -> bool:
@@ -103,10 +103,15 @@ def run(sweep: Sweep, monitor: Monitor, count: int) -> None:
         monitor.tick(f"{name}: {ended[0]}")
 
     try:
-        workers.share(_tasks(sweep, at_work), min(count, left), hear, done, lambda: monitor.tick("", 0))
+        workers.share(_tasks(sweep, at_work), min(count, todo), hear, done, lambda: monitor.tick("", 0))
     finally:
         for trial in at_work.values():  # it was stopped; whoever goes on tries this point again
             sweep.study.tell(trial, state=_states().FAIL)
+
+
+def left(sweep: Sweep) -> int:
+    """How many points have not been tried."""
+    return sweep.trials - len(_tried(sweep.study).intersection(range(sweep.trials)))
 
 
 def outcome(sweep: Sweep) -> dict[str, Any]:
@@ -130,9 +135,11 @@ def _tasks(sweep: Sweep, at_work: dict[str, Any]) -> Iterator[Task]:
 def _claim(sweep: Sweep) -> Any:
     """A trial of the next point that nobody has tried or is trying; None if there is none."""
     study = sweep.study
-    while left := sorted(set(range(sweep.trials)) - _tried(study, running=True)):
-        chosen = {k: points.label(v) for k, v in points.point(sweep.search, sweep.grid, sweep.seed, left[0]).items()}
-        study.enqueue_trial(chosen, user_attrs={"point": left[0]})
+    while open_points := sorted(set(range(sweep.trials)) - _tried(study, running=True)):
+        chosen = {
+            k: points.label(v) for k, v in points.point(sweep.search, sweep.grid, sweep.seed, open_points[0]).items()
+        }
+        study.enqueue_trial(chosen, user_attrs={"point": open_points[0]})
         trial = study.ask(points.distributions(sweep.search, sweep.grid, optuna().distributions))
         trial.set_user_attr("host", socket.gethostname())
         trial.set_user_attr("pid", os.getpid())
@@ -223,10 +230,13 @@ def _pruner(pruners: Any, first: int) -> Any:
     return pruners.MedianPruner(n_startup_trials=STARTUP)
 
 
-def _storage(url: str | None, folder: Path) -> Any:
+def _storage(url: str | None, folder: Path | None) -> Any:
     if url is None:
-        journal = optuna().storages.journal
-        return optuna().storages.JournalStorage(journal.JournalFileBackend(str(folder / "search.journal")))
+        if folder is None:
+            return None
+        journal, file = optuna().storages.journal, Path(folder, "search.journal")
+        file.parent.mkdir(parents=True, exist_ok=True)
+        return optuna().storages.JournalStorage(journal.JournalFileBackend(str(file)))
     if "://" not in url:
         raise ValueError(f"a URL such as sqlite:///search.db or postgresql://host/name is needed, not {url!r}.")
     return url

@@ -96,6 +96,10 @@ def test_the_rejection_curve_is_the_accuracy_of_the_most_certain():
     doubts = np.array([0.1, 0.9, 0.2, 0.3])
     np.testing.assert_allclose(metrics.rejection_curve(right, doubts, kept), [1, 1, 1, 0.75])
     np.testing.assert_allclose(metrics.rejection_curve(right, -doubts, kept), [0, 0.5, 2 / 3, 0.75])
+    tied = np.minimum(doubts, doubts[right].max())  # some right answers and the wrong one cannot be told apart
+    curve, turned = (metrics.rejection_curve(right[::s], tied[::s], kept) for s in (1, -1))
+    np.testing.assert_allclose(curve, [1, 1, 2.5 / 3, 0.75])
+    np.testing.assert_allclose(curve, turned)  # the order of the rows says nothing
 
 
 def test_paired_differences_have_students_interval():
@@ -318,12 +322,12 @@ def test_validation_chooses_between_the_mean_and_draws_and_not_the_test():
 def test_without_a_prior_a_few_images_are_learnt():
     """512 images say less than the prior of 13000 weights, so that the smoke profile itself stays near chance."""
     config = replace(VDC, temperature=0.0, learning_rates=(2e-3,), epochs=50)
-    assert vdc_mnist._train((vdc_config.each(config)["1.0"], 0), Quiet(), "free")["validation"][-1] > 0.4
+    assert vdc_mnist._train((vdc_config.each(config, {})["1.0"], 0), Quiet(), "free")["validation"][-1] > 0.4
 
 
 @needs_mnist
 def test_a_stopped_training_goes_on_to_the_same_bits(tmp_path):
-    argument = (vdc_config.each(VDC)["0.5"], 3)
+    argument = (vdc_config.each(VDC, {})["0.5"], 3)
     resumed, straight = stop_and_resume(vdc_mnist._train, argument, tmp_path)
     np.testing.assert_array_equal(resumed["validation"], straight["validation"])
     jax.tree.map(np.testing.assert_array_equal, resumed["test"], straight["test"])
@@ -338,7 +342,7 @@ def test_the_score_of_a_trial_sees_no_test_data_and_is_told_chunk_by_chunk(monke
     assert set(asked) == {"train", "validation"}
     assert [epoch for epoch, _ in told] == [2, 4]  # and not at the end, where nobody is ended early
     assert 0 <= value <= 1
-    vdc_mnist._train((vdc_config.each(replace(VDC, epochs=5))["0.5"], 0), Quiet(), "whole")
+    vdc_mnist._train((vdc_config.each(replace(VDC, epochs=5), {})["0.5"], 0), Quiet(), "whole")
     assert asked[-1] == "test"  # what the search never asked for
 
 
@@ -380,37 +384,59 @@ def trial(number, value, **settings):
     }
 
 
+ENDED_EARLY = ({"2": 0.9, "6": 0.97}, {"2": 0.1, "6": 0.98}, {"2": 0.99})
+
+
 def test_settings_come_from_the_best_trial_of_each_keep(tmp_path):
     for keep, rate in (("0.5", 1e-4), ("1.0", 1e-5)):
-        pruned = trial(9, None, learning_rates=[1.0]) | {"state": "pruned"}
-        trials = [trial(3, 0.98, learning_rates=[rate]), *(trial(i, 0.97 - i / 100) for i in range(4)), pruned]
+        pruned = [trial(8 + k, None) | {"state": "pruned", "reports": reports} for k, reports in enumerate(ENDED_EARLY)]
+        trials = [*pruned, trial(0, 0.97), trial(3, 0.98, learning_rates=[rate])]
         record = {"experiment": "vdc-mnist", "method": keep, "trials": trials}
         (tmp_path / f"{keep}.json").write_text(json.dumps(record))
     config = replace(VDC, search=f"{tmp_path}/0.5.json, {tmp_path}/1.0.json")
-    found = vdc_config.each(config)
+    found = vdc_config.each(config, vdc_config.read(config))
     assert {keep: own.learning_rates for keep, own in found.items()} == {"0.5": (1e-4,), "1.0": (1e-5,)}
     assert found["0.5"].jump_probs == (0.25,)
-    assert [len(best) for best in vdc_config.searched(config).values()] == [3, 3]
-    record["trials"][0]["settings"]["samples"] = [5]
+    order = [trial["number"] for trial in vdc_config.read(config)["0.5"]]
+    assert order == [3, 0, 9, 8, 10]  # by their score, and if ended early by how far they came, then by the last one
+    record["trials"][-1]["settings"]["samples"] = [5]
     (tmp_path / "1.0.json").write_text(json.dumps(record))
-    few = vdc_config.each(replace(config, samples_at_most=2))["1.0"]
+    few = vdc_config.each(replace(config, samples_at_most=2), vdc_config.read(config))["1.0"]
     assert (few.samples, few.learning_rates) == ((2,), (1e-5,))  # the best trial's, with fewer draws
-    with pytest.raises(ValueError, match=r"search must be files with a trial of keep = 1\.0"):
-        vdc_config.each(replace(VDC, search=f"{tmp_path}/0.5.json"))
+    with pytest.raises(ValueError, match=r"search must be a search with a trial of keep = 1\.0 that came"):
+        vdc_config.read(replace(VDC, search=f"{tmp_path}/0.5.json"))
     with pytest.raises(ValueError, match=r"search must be a search\.json of `hmnn sweep vdc-mnist`\. Got"):
-        vdc_config.each(replace(VDC, search=str(tmp_path / "nowhere.json")))
+        vdc_config.read(replace(VDC, search=str(tmp_path / "nowhere.json")))
+
+
+@needs_mnist
+def test_a_run_searches_first_keeps_what_it_tried_and_does_not_try_it_again(tmp_path, monkeypatch):
+    pytest.importorskip("optuna")
+    config, said = replace(VDC, keeps=(1.0,), seeds=1, epochs=5, trials=2, samples_at_most=1), []
+    monkeypatch.setattr(forecast, "say", lambda monitor, line: said.append(line))
+    outcome = vdc_mnist.run(config, 0, Quiet(tmp_path / "new"))
+    tried = outcome.metrics["tried"]["1.0"]
+    assert len(tried) == 2
+    best = max((trial for trial in tried if trial["state"] == "complete"), key=lambda trial: trial["value"])
+    assert outcome.chosen["1.0"]["jump_scales"] == best["settings"]["jump_scales"][0]
+    assert said[0].startswith("search of 2 trials: about")
+    again = vdc_mnist.run(config, 0, Quiet(tmp_path / "new"))
+    assert again.metrics["tried"] == outcome.metrics["tried"]
+    assert len(said) == 3  # the second run has nothing to search, and says only that no job is left
+    with pytest.raises(ValueError, match=r"trials must be a whole number of at least 0\. Got -1\."):
+        vdc_mnist.run(replace(config, trials=-1), 0, Quiet())
 
 
 def test_one_value_for_all_keeps_or_one_for_each():
-    found = vdc_config.each(replace(VDC, learning_rates=(1e-3, 1e-4), samples=(5,)))
+    found = vdc_config.each(replace(VDC, learning_rates=(1e-3, 1e-4), samples=(5,)), {})
     assert [(own.keeps, own.learning_rates, own.samples) for own in found.values()] == [
         ((0.5,), (1e-3,), (5,)),
         ((1.0,), (1e-4,), (5,)),
     ]
     with pytest.raises(ValueError, match=r"samples must be 1 or 2 values, as many as keeps\. Got \(1, 2, 5\)\."):
-        vdc_config.each(replace(VDC, samples=(1, 2, 5)))
+        vdc_config.each(replace(VDC, samples=(1, 2, 5)), {})
     with pytest.raises(ValueError, match=r"epochs must be a multiple of 5\. Got 7\."):
-        vdc_config.each(replace(VDC, epochs=7))
+        vdc_config.each(replace(VDC, epochs=7), {})
 
 
 def test_the_forecast_counts_what_is_left(tmp_path):

@@ -129,7 +129,7 @@ def vdc_record(folder):
 
     runs = {str(keep): [run() for _ in range(config.seeds)] for keep in config.keeps}
     trials = {"0.25": [{"reports": {"2": 0.9, "4": 0.95}, "settings": {}}]}
-    outcome = vdc_scores.outcome(config, runs, vdc_config.each(config), trials, 1.0)
+    outcome = vdc_scores.outcome(config, runs, vdc_config.each(config, {}), trials, 1.0)
     return plain(outcome, experiment="vdc-mnist", profile="paper", config=vars(config)), kept(outcome.view, folder)
 
 

@@ -1,8 +1,9 @@
 """Variational DropConnect: does dropping means while training make a Bayesian network classify better?
 
 `hmnn run vdc-mnist`; docs/experiments/vdc-mnist.md says how long it takes. One time step: MNIST, 50000 images to learn,
-10000 to validate, 10000 to test once at the end. gamma = 1 is Bayes by Backprop. Settings are chosen by validation,
-`hmnn sweep vdc-mnist --method 0.25`, and handed to the run by `--set search=FILE,FILE`.
+10000 to validate, 10000 to test once at the end. gamma = 1 is Bayes by Backprop. The run begins with a search of the
+settings of every keep by validation; or searches were made before, perhaps on many machines, by
+`hmnn sweep vdc-mnist --method 0.25`, and are handed to it by `--set search=FILE,FILE`.
 """
 
 from dataclasses import replace
@@ -14,12 +15,23 @@ import numpy as np
 from hmnn import DivergenceError, _check, metrics
 from hmnn._types import Dataset
 from hmnn.data.digits import mnist
-from hmnn.experiments import forecast, jobs, notes
+from hmnn.experiments import forecast, jobs, notes, search
 from hmnn.experiments.base import Experiment, Monitor, Outcome, Report, Search
 from hmnn.experiments.jobs import Job
 from hmnn.experiments.schedules import optimiser
 from hmnn.experiments.vdc_mnist import scores
-from hmnn.experiments.vdc_mnist.config import GRID, PROFILES, RECIPE, SEARCH_CHUNK, Config, check, each, searched
+from hmnn.experiments.vdc_mnist.config import (
+    GRID,
+    PROFILES,
+    RECIPE,
+    SEARCH_CHUNK,
+    Config,
+    Trials,
+    check,
+    each,
+    ranked,
+    read,
+)
 from hmnn.methods import Method, bbp
 from hmnn.networks import mlp
 
@@ -27,8 +39,10 @@ GREY, HELD_OUT = np.float32(126), 50000
 
 
 def run(config: Config, seed: int, monitor: Monitor) -> Outcome:
-    """Train every keep with its settings and several seeds, and test each network once."""
-    configs, seeds = each(config), range(_check.count("seeds", config.seeds))
+    """Search settings for every keep, train each with several seeds, and test each network once."""
+    check(config)
+    trials = read(config) or _searched(config, seed, monitor)
+    configs, seeds = each(config, trials), range(_check.count("seeds", config.seeds))
     work = [
         Job(f"keep-{keep}-{i}", _train, (own, 100 * seed + i), own.epochs // own.chunk)
         for keep, own in configs.items()
@@ -37,7 +51,7 @@ def run(config: Config, seed: int, monitor: Monitor) -> Outcome:
     total = _forecast(monitor, work)
     found = jobs.run(work, monitor, monitor.workers)
     runs = {keep: [found[f"keep-{keep}-{i}"] for i in seeds] for keep in configs}
-    return scores.outcome(config, runs, configs, searched(config), total)
+    return scores.outcome(config, runs, configs, trials, total)
 
 
 def build(config: Config, epochs: int, whole: int = 0) -> Method:
@@ -105,6 +119,32 @@ def _accuracy(model: Method, state: Any, data: Dataset) -> float:
     return metrics.accuracy(np.asarray(model.predict(state, data.x).mean), data.y)
 
 
+def _searched(config: Config, seed: int, monitor: Monitor) -> Trials:
+    """Search settings for every keep, kept beside the checkpoints; nothing if no trials are asked for."""
+    if not _check.count("trials", config.trials, least=0):
+        return {}
+    folder, sweeps = monitor.keeper.folder, dict[str, search.Sweep]()
+    for keep in map(str, config.keeps):
+        sweeps[keep] = search.open_(keep, halving(keep), "paper", config, seed, config.trials, None, folder)
+    if left := sum(map(search.left, sweeps.values())):
+        _tell(config, monitor, left)
+    for sweep in sweeps.values():
+        search.run(sweep, monitor, monitor.workers)
+    return ranked(config, {keep: search.outcome(sweep)["trials"] for keep, sweep in sweeps.items()})
+
+
+def _tell(config: Config, monitor: Monitor, trials: int) -> None:
+    """Say how long a search and the training after it will take, from what an epoch with one draw costs."""
+    one = replace(config, keeps=config.keeps[:1], schedule="constant", samples=(1,))
+    whole = forecast.seconds(partial(build, one), part(config, "train"), config.epochs) / max(1, monitor.workers)
+    # All trials have the first chunk of epochs, a third of them three chunks, a ninth all there are.
+    epochs = SEARCH_CHUNK * (1 + 2 / 3) + config.search_epochs / 9
+    first = trials * float(np.mean(GRID["samples"])) * epochs / config.epochs * whole
+    then = len(config.keeps) * config.seeds * config.samples_at_most * whole
+    line = f"search of {trials} trials: about {forecast.words(first)}; then training: at most {forecast.words(then)}"
+    forecast.say(monitor, f"{line} with {max(1, monitor.workers)} processes")
+
+
 def _forecast(monitor: Monitor, work: list[Job]) -> float:
     """Measure one epoch for each number of draws, and say how long all jobs will take."""
     configs = {job.argument[0].samples: job.argument[0] for job in work if monitor.keeper.kept(job.name) is None}
@@ -116,7 +156,7 @@ def _forecast(monitor: Monitor, work: list[Job]) -> float:
 def score(keep: str, config: Config, seed: int, report: Report) -> float:
     """Validation accuracy after `search_epochs`, for `hmnn sweep`; told on the way, so that bad trials end early."""
     check(config)
-    own = each(config)[keep]
+    own = each(config, {})[keep]
     model = build(own, SEARCH_CHUNK, own.search_epochs)
     train, validation, state, found = part(own, "train"), part(own, "validation"), model.init(100 * seed), 0.0
     for epoch in range(SEARCH_CHUNK, own.search_epochs + 1, SEARCH_CHUNK):
@@ -127,8 +167,12 @@ def score(keep: str, config: Config, seed: int, report: Report) -> float:
     return found
 
 
-SEARCH = {
-    str(keep): Search(dict(GRID), dict(GRID), partial(score, str(keep)), "maximize", halving=SEARCH_CHUNK)
-    for keep in Config.keeps
-} | {"recipe": Search(RECIPE, RECIPE, partial(score, "0.5"), "maximize")}
+def halving(keep: str) -> Search:
+    """The search of one keep's settings over the paper's grids, with successive halving."""
+    return Search(dict(GRID), dict(GRID), partial(score, keep), "maximize", halving=SEARCH_CHUNK)
+
+
+SEARCH = {str(keep): halving(str(keep)) for keep in Config.keeps} | {
+    "recipe": Search(RECIPE, RECIPE, partial(score, "0.5"), "maximize")
+}
 EXPERIMENT = Experiment("Does dropping means make a Bayesian network better?", PROFILES, run, SEARCH)

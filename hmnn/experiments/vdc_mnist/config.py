@@ -10,6 +10,8 @@ from hmnn import _check
 from hmnn.experiments.schedules import SCHEDULES
 
 EXPERIMENT = "vdc-mnist"
+Trials = dict[str, list[dict[str, Any]]]
+"""keep as a word -> the trials of its search, as `hmnn sweep` writes them."""
 
 
 @dataclass(frozen=True)
@@ -27,8 +29,10 @@ class Config:
     learning_rates: tuple[float, ...] = (1e-3,)
     samples: tuple[int, ...] = (1,)
     """N, draws of the weights for one gradient."""
+    trials: int = 12
+    """Points of the paper's grids tried for each keep, whose best takes the place of the five fields above; or 0."""
     search: str = ""
-    """Files search.json, with commas between them, whose best settings take the place of the five fields above."""
+    """Files search.json of searches made before, with commas between them, instead of a search now."""
     samples_at_most: int = 5
     """N, if a search found a larger one: a run with N = 5 takes five times as long."""
     seeds: int = 3
@@ -38,7 +42,7 @@ class Config:
     hidden: tuple[int, ...] = (400, 400)
     epochs: int = 600
     search_epochs: int = 18
-    """Epochs of a trial of `hmnn sweep` that is not ended early."""
+    """Epochs of a trial that is not ended early."""
     chunk: int = 5
     """Epochs between two checkpoints, where validation is looked at; it divides `epochs`."""
     minibatch: int = 128
@@ -53,7 +57,13 @@ class Config:
 
 
 OURS = replace(
-    Config(), jump_scales=(1.0,), optimiser="adam", schedule="cosine", temperature=0.01, start_rho=(-4.0, -3.0)
+    Config(),
+    trials=0,
+    jump_scales=(1.0,),
+    optimiser="adam",
+    schedule="cosine",
+    temperature=0.01,
+    start_rho=(-4.0, -3.0),
 )
 """Found on validation: docs/experiments/vdc-mnist.md says how.
 
@@ -62,6 +72,7 @@ Its KL term counts a hundredth: a cold posterior, not the Bayesian answer.
 PROFILES = {
     "smoke": Config(
         keeps=(0.5, 1.0),
+        trials=0,
         seeds=2,
         train_rows=512,
         validation_rows=128,
@@ -72,7 +83,7 @@ PROFILES = {
         chunk=5,
         draws=4,
     ),
-    "quick": replace(Config(), seeds=1, epochs=40),
+    "quick": replace(Config(), trials=0, seeds=1, epochs=40),
     "paper": Config(),
     "ours": OURS,
 }
@@ -96,7 +107,7 @@ RECIPE = {
 SEARCH_CHUNK = 2
 """Epochs of a trial between two looks at its validation score; it divides `search_epochs`."""
 BEST = 3
-"""Trials of a search that are kept in the record for each keep, as in the paper's figure."""
+"""Trials of a search that are drawn for each keep, as in the paper's figure."""
 
 
 def check(config: Config) -> None:
@@ -110,10 +121,9 @@ def check(config: Config) -> None:
             raise _check.fail(field, f"a multiple of {step}", getattr(config, field))
 
 
-def each(config: Config) -> dict[str, Config]:
-    """The Config of every keep, by its name in the record ("0.25"), with single values."""
+def each(config: Config, found: Trials) -> dict[str, Config]:
+    """The Config of every keep, by its name in the record ("0.25"), with single values; the best found, if any are."""
     check(config)
-    found = searched(config)
     made = {}
     for i, keep in enumerate(config.keeps):
         values: dict[str, Any] = {field: (at[i] if len(at := getattr(config, field)) > 1 else at[0],) for field in GRID}
@@ -124,16 +134,25 @@ def each(config: Config) -> dict[str, Config]:
     return made
 
 
-def searched(config: Config) -> dict[str, list[dict[str, Any]]]:
-    """The best trials of the files of `search`, by keep, best first; nothing if no file is named."""
-    found = dict[str, list[dict[str, Any]]]()
-    for name in filter(None, config.search.split(",")):
-        record = _read(Path(name.strip()))
-        found[record["method"]] = [trial for trial in record["trials"] if trial["state"] == "complete"][:BEST]
-    missing = [str(keep) for keep in config.keeps if not found.get(str(keep))]
-    if config.search and missing:
-        raise _check.fail("search", f"files with a trial of keep = {missing[0]} that came to its end", config.search)
-    return found
+def read(config: Config) -> Trials:
+    """The trials in the files of `search`; nothing if no file is named."""
+    records = [_read(Path(name.strip())) for name in filter(None, config.search.split(","))]
+    return ranked(config, {record["method"]: record["trials"] for record in records}) if records else {}
+
+
+def ranked(config: Config, found: Trials) -> Trials:
+    """Best first: those that came to their end by their score, then those that came furthest by their last one."""
+
+    def rank(trial: dict[str, Any]) -> tuple[bool, int, float]:
+        epoch, last = max(((int(at), value) for at, value in trial["reports"].items()), default=(0, 0.0))
+        ended = trial["state"] == "complete"
+        return ended, 0 if ended else epoch, trial["value"] if ended else last
+
+    for keep in map(str, config.keeps):
+        if not any(trial["state"] == "complete" for trial in found.get(keep, [])):
+            said = config.search or f"{config.trials} trials"
+            raise _check.fail("search", f"a search with a trial of keep = {keep} that came to its end", said)
+    return {str(keep): sorted(found[str(keep)], key=rank, reverse=True) for keep in config.keeps}
 
 
 def _read(path: Path) -> dict[str, Any]:

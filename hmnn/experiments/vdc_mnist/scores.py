@@ -9,7 +9,7 @@ from hmnn import metrics
 from hmnn._types import Dataset
 from hmnn.experiments import views
 from hmnn.experiments.base import Outcome
-from hmnn.experiments.vdc_mnist.config import EXPERIMENT, GRID, Config
+from hmnn.experiments.vdc_mnist.config import BEST, EXPERIMENT, GRID, Config, Trials
 from hmnn.methods import Method
 from hmnn.report import vdc as figures
 
@@ -69,7 +69,7 @@ def outcome(
     config: Config,
     runs: dict[str, list[dict[str, Any]]],
     configs: dict[str, Config],
-    trials: dict[str, list[dict[str, Any]]],
+    trials: Trials,
     forecast: float,
 ) -> Outcome:
     """Means over the seeds, each seed by itself, and every keep against 1.0 seed by seed."""
@@ -88,7 +88,7 @@ def outcome(
     scene = figures.Scene(
         epochs,
         {keep: np.stack([run["validation"] for run in results]) for keep, results in runs.items()},
-        {keep: _reports(best) for keep, best in trials.items()},
+        {keep: _reports(best[:BEST]) for keep, best in trials.items()},
         KEPT,
         {keep: {name: np.array(value["rejection"][name]) for name in CURVES} for keep, value in found.items()},
     )
