@@ -423,6 +423,8 @@ def test_a_run_searches_first_keeps_what_it_tried_and_does_not_try_it_again(tmp_
     again = vdc_mnist.run(config, 0, Quiet(tmp_path / "new"))
     assert again.metrics["tried"] == outcome.metrics["tried"]
     assert len(said) == 3  # the second run has nothing to search, and says only that no job is left
+    short = vdc_mnist.run(replace(config, trials=1, search_epochs=2), 0, Quiet())  # its trial tells nothing
+    assert len(short.draw(tmp_path)) == 2
     with pytest.raises(ValueError, match=r"trials must be a whole number of at least 0\. Got -1\."):
         vdc_mnist.run(replace(config, trials=-1), 0, Quiet())
 

@@ -137,8 +137,8 @@ def _tell(config: Config, monitor: Monitor, trials: int) -> None:
     """Say how long a search and the training after it will take, from what an epoch with one draw costs."""
     one = replace(config, keeps=config.keeps[:1], schedule="constant", samples=(1,))
     whole = forecast.seconds(partial(build, one), part(config, "train"), config.epochs) / max(1, monitor.workers)
-    # All trials have the first chunk of epochs, a third of them three chunks, a ninth all there are.
-    epochs = SEARCH_CHUNK * (1 + 2 / 3) + config.search_epochs / 9
+    # All trials have the first chunk of epochs, a third of them two more, a ninth the rest.
+    epochs = SEARCH_CHUNK * (1 + 2 / 3) + max(config.search_epochs - 3 * SEARCH_CHUNK, 0) / 9
     first = trials * float(np.mean(GRID["samples"])) * epochs / config.epochs * whole
     then = len(config.keeps) * config.seeds * config.samples_at_most * whole
     line = f"search of {trials} trials: about {forecast.words(first)}; then training: at most {forecast.words(then)}"

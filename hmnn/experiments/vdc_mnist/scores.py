@@ -88,7 +88,7 @@ def outcome(
     scene = figures.Scene(
         epochs,
         {keep: np.stack([run["validation"] for run in results]) for keep, results in runs.items()},
-        {keep: _reports(best[:BEST]) for keep, best in trials.items()},
+        {keep: _reports(best)[:BEST] for keep, best in trials.items()},
         KEPT,
         {keep: {name: np.array(value["rejection"][name]) for name in CURVES} for keep, value in found.items()},
     )
@@ -139,5 +139,6 @@ def _row(keep: str, found: dict[str, Any], versus: metrics.Difference | None) ->
 
 
 def _reports(trials: list[dict[str, Any]]) -> list[np.ndarray]:
-    """Epochs and validation accuracies of trials of a search, two rows each."""
-    return [np.array([(int(step), value) for step, value in trial["reports"].items()]).T for trial in trials]
+    """Epochs and validation accuracies of the trials of a search that told any, two rows each."""
+    told = [trial["reports"] for trial in trials if trial["reports"]]
+    return [np.array([(int(step), value) for step, value in reports.items()]).T for reports in told]
