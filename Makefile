@@ -34,8 +34,9 @@ lock: $(READY)
 	CUSTOM_COMPILE_COMMAND="make lock" $(BIN)/pip-compile --quiet --generate-hashes --allow-unsafe --strip-extras --no-emit-index-url \
 	  --no-emit-trusted-host --no-emit-find-links --extra dev -o requirements.lock pyproject.toml
 
+# --no-deps: the lock names every package, and pip would look for the newest one with extras beside it.
 $(READY): requirements.lock pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --require-hashes -r requirements.lock
+	$(BIN)/python -m pip install --no-deps --require-hashes -r requirements.lock
 	$(BIN)/python -m pip install --no-deps --no-build-isolation -e .
 	touch $@
