@@ -155,12 +155,13 @@ def _gradient(
     def mean(posterior: Posterior, seeds: Array, part: Batch, weight: Array, count: Array) -> Posterior:
         if descent.samples == 1:
             return one(posterior, seeds, jnp.zeros((), jnp.int32), part, weight, count)
-        zero = jax.tree.map(jnp.zeros_like, posterior)
+        zero = jax.tree.map(jnp.zeros_like, _packed(posterior))
 
-        def add(i: Array, sum_: Posterior) -> Posterior:
-            return jax.tree.map(jnp.add, sum_, one(posterior, seeds, i, part, weight, count))
+        def add(i: Array, sum_: PyTree) -> PyTree:
+            return jax.tree.map(jnp.add, sum_, _packed(one(posterior, seeds, i, part, weight, count)))
 
-        return jax.tree.map(lambda g: g / descent.samples, jax.lax.fori_loop(0, descent.samples, add, zero))
+        sum_ = _unpacked(jax.lax.fori_loop(0, descent.samples, add, zero))
+        return jax.tree.map(lambda g: g / descent.samples, sum_)
 
     return mean
 
