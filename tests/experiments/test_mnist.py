@@ -198,7 +198,7 @@ def test_every_method_has_as_many_settings_as_ours_and_its_own_come_first():
             tried = entries.tried(config, method)
             assert len(tried) == 16
             assert len({tuple(setting.items()) for setting in tried}) == 16
-            assert tried[0] == {field: getattr(config, field) for field in tried[0]}
+            assert tried[0] == {field: getattr(entries.own(config, method), field) for field in tried[0]}
     assert {(s["memory"], s["keep"]) for s in entries.tried(paper, "hmnn")} == {
         (a, g) for a in (0.25, 0.5, 0.75, 1.0) for g in (0.25, 0.5, 0.75, 1.0)
     }
@@ -217,8 +217,35 @@ def test_every_method_but_the_one_that_cannot_follow_has_a_recipe_search_and_rea
     assert [list(point.values()) for point in points_[3]] == [list(point.values()) for point in points_[0]]
     for method, grid in searched.items():  # an unread field would make a search smaller than it looks
         for field, values in grid.items():
-            built = {made(replace(OURS, **{field: value}), method) for value in values}
+            built = {made(replace(OURS, recipes="one", **{field: value}), method) for value in values}
             assert len(built) == (1 if (method, field) == ("vcl", "jump_scale") else len(values)), (method, field)
+
+
+def test_each_method_has_its_own_recipe_unless_told_otherwise(monkeypatch):
+    monkeypatch.setitem(entries.OWN, "vcl", {"learning_rate": 3e-4, "epochs": 100})
+    config = replace(OURS, settings=1, seeds=1, steps=3)
+    (job,) = evolving_mnist._tests(config, "paper", "vcl", {}, 0)
+    assert (job.argument[0].learning_rate, job.argument[0].epochs) == (3e-4, 100)
+    assert entries.tried(config, "vcl")[0]["learning_rate"] == 3e-4
+    (job,) = evolving_mnist._tests(config, "paper", "vcl", {"learning_rate": 1e-3}, 0)  # what validation chose
+    assert (job.argument[0].learning_rate, job.argument[0].epochs) == (1e-3, 100)
+    assert made(job.argument[0], "vcl") == made(replace(OURS, recipes="one", epochs=100), "vcl")
+    (job,) = evolving_mnist._tests(replace(config, epochs=7), "paper", "vcl", {}, 0)  # what a user has set
+    assert (job.argument[0].learning_rate, job.argument[0].epochs) == (3e-4, 7)
+    assert made(replace(OURS, recipes="one"), "vcl") != made(OURS, "vcl")
+    assert made(replace(OURS, recipes="one"), "hmnn") == made(OURS, "hmnn")
+    with pytest.raises(ValueError, match=r"recipes must be one of 'one', 'own'. Got 'all'."):
+        entries.build(replace(OURS, recipes="all"), "vcl")
+
+
+def test_a_search_moves_around_its_config_and_no_recipe_that_was_found_before(monkeypatch):
+    seen = []
+    monkeypatch.setitem(entries.OWN, "vcl", {"learning_rate": 3e-4})
+    monkeypatch.setattr(evolving_mnist, "build", lambda config, method: seen.append(config) or 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        evolving_mnist.score("vcl", OURS, 0, lambda step, value: None)
+    assert seen[0].recipes == "one"
+    assert entries.own(seen[0], "vcl").learning_rate == OURS.learning_rate
 
 
 def made(config, method):
@@ -233,7 +260,7 @@ def made(config, method):
 def test_the_ablation_puts_one_setting_at_a_time_back_to_the_papers():
     paper = EVOLVING["paper"]
     differ = {field for field in vars(paper) if getattr(paper, field) != getattr(OURS, field)}
-    assert {field for change in ABLATION.values() for field in change} == differ
+    assert {field for change in ABLATION.values() for field in change} == differ - {"recipes"}
     assert all(len(change) == 1 for change in ABLATION.values())
     assert all(change == {f: getattr(paper, f) for f in change} for change in ABLATION.values())
 

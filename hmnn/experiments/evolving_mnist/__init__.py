@@ -20,7 +20,7 @@ from hmnn.experiments import forecast, jobs, notes, views
 from hmnn.experiments.base import Experiment, Monitor, Outcome, Report, Search
 from hmnn.experiments.evolving_mnist import scores
 from hmnn.experiments.evolving_mnist.config import PROFILES, Config
-from hmnn.experiments.evolving_mnist.entries import GRIDS, build, epochs_kept, resolved, tried
+from hmnn.experiments.evolving_mnist.entries import GRIDS, build, epochs_kept, own, resolved, tried
 from hmnn.experiments.jobs import Job
 from hmnn.experiments.schedules import SCHEDULES
 
@@ -61,9 +61,9 @@ def _best(config: Config, protocol: str, method: str, marks: dict[str, float]) -
 
 
 def _job(config: Config, name: str, protocol: str, method: str, setting: Any, seed: int, parts: tuple[str, ...]) -> Job:
-    once = method == "bbp_once"
+    config, once = replace(own(config, method), **setting), method == "bbp_once"
     steps = config.epochs // epochs_kept(config) if once else config.steps
-    argument = (replace(config, **setting), protocol, method, seed, parts)
+    argument = (config, protocol, method, seed, parts)
     return Job(name, _once if once else _follow, argument, steps)
 
 
@@ -133,7 +133,7 @@ def _seconds(config: Config, method: str) -> float:
 
 def score(method: str, config: Config, seed: int, report: Report) -> float:
     """The mean validation accuracy over time in the first protocol, for `hmnn sweep`."""
-    protocol, total = config.protocols[0], 0.0
+    config, protocol, total = replace(config, recipes="one"), config.protocols[0], 0.0
     model, stream = build(config, method), _train(config, protocol, 100 * seed)
     state = model.init(100 * seed)
     for t, data in enumerate(stream):

@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass, replace
+from typing import Any
 
 from hmnn.data.evolving import STEPS
 
@@ -49,6 +50,8 @@ class Config:
     samples: int = 1
     draws: int = 50
     """Networks drawn for the sampled scores."""
+    recipes: str = "one"
+    """"one": this Config's for every method; "own": for each what was best for it on validation, see `OWN`."""
 
 
 OURS = replace(
@@ -60,10 +63,15 @@ OURS = replace(
     initial_scale=0.3,
     temperature=0.1,
     epochs=50,
+    recipes="own",
 )
-"""The best of 24 recipes on validation, results/evolving-mnist/recipe.json.
+"""HMNN's is the best of 24 recipes on validation, results/evolving-mnist/recipe.json.
 
 Its KL term counts a tenth: a cold posterior, not the Bayesian answer.
+"""
+OWN: dict[str, dict[str, Any]] = {}
+"""What is best for a method on validation, where it is not the above: the best of 24 recipes of its own, and of the 16
+settings of its grid with HMNN's recipe; results/evolving-mnist/recipe-*.json and record-paper.json.
 """
 ABLATION = {
     f"hmnn_{field}": {field: getattr(Config(), field)}

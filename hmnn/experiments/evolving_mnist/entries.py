@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from hmnn import _check
-from hmnn.experiments.evolving_mnist.config import ABLATION, Config
+from hmnn.experiments.evolving_mnist.config import ABLATION, OURS, OWN, Config
 from hmnn.experiments.schedules import optimiser
 from hmnn.methods import Method, bbp, ewc, hmnn, kurle, vcl
 from hmnn.networks import mlp
@@ -44,12 +44,12 @@ def tried(config: Config, method: str) -> list[dict[str, float]]:
     """The settings to choose from: this Config's first, then points of the method's grid in an order fixed once."""
     if method not in GRIDS:  # an ablation changes one thing and chooses nothing
         return [{}]
-    axes = GRIDS[method]
+    config, axes = own(config, method), GRIDS[method]
     points = [dict(zip(axes, values, strict=True)) for values in product(*axes.values())]
     order = np.random.default_rng(0).permutation(len(points))
-    own = {field: getattr(config, field) for field in axes}
-    rest = [points[i] for i in order if not all(math.isclose(points[i][field], own[field]) for field in axes)]
-    return [own, *rest][: _check.count("settings", config.settings)]
+    first = {field: getattr(config, field) for field in axes}
+    rest = [points[i] for i in order if not all(math.isclose(points[i][field], first[field]) for field in axes)]
+    return [first, *rest][: _check.count("settings", config.settings)]
 
 
 def build(config: Config, method: str) -> Method:
@@ -72,9 +72,19 @@ def build(config: Config, method: str) -> Method:
 
 
 def resolved(config: Config, method: str) -> tuple[Config, str]:
-    """For an ablation, HMNN and the Config with its change; else what is given."""
+    """For an ablation, HMNN and the Config with its change; else the method and its own Config."""
     _check.choice("method", method, LABELS)
-    return (replace(config, **ABLATION[method]), "hmnn") if method in ABLATION else (config, method)
+    return (replace(config, **ABLATION[method]), "hmnn") if method in ABLATION else (own(config, method), method)
+
+
+def own(config: Config, method: str) -> Config:
+    """The Config with the recipe of the method, if each is to have its own; what was set otherwise stays as it is."""
+    if _check.choice("recipes", config.recipes, ("one", "own")) == "one":
+        return config
+    found = {
+        field: value for field, value in OWN.get(method, {}).items() if getattr(config, field) == getattr(OURS, field)
+    }
+    return replace(config, recipes="one", **found)
 
 
 def _descent(config: Config) -> dict[str, Any]:
