@@ -69,7 +69,18 @@ OURS = replace(
 
 Its KL term counts a tenth: a cold posterior, not the Bayesian answer.
 """
-OWN: dict[str, dict[str, Any]] = {}
+OWN: dict[str, dict[str, Any]] = {
+    "kurle": {"kurle_memory": 0.75, "kurle_scale": math.exp(-1)},
+    "ewc": {"strength": 10.0, "anchors": "latest", "ewc_learning_rate": 3e-3, "schedule": "constant", "epochs": 20},
+    "vcl": {
+        "learning_rate": 3e-4,
+        "schedule": "constant",
+        "initial_scale": Config.initial_scale,
+        "temperature": 0.3,
+        "epochs": 100,
+    },
+    "bbp_once": {"jump_scale": math.exp(-3)},
+}
 """What is best for a method on validation, where it is not the above: the best of 24 recipes of its own, and of the 16
 settings of its grid with HMNN's recipe; results/evolving-mnist/recipe-*.json and record-paper.json.
 """
