@@ -82,7 +82,7 @@ OWN: dict[str, dict[str, Any]] = {
     "bbp_once": {"jump_scale": math.exp(-3)},
 }
 """What is best for a method on validation, where it is not the above: the best of 24 recipes of its own, and of the 16
-settings of its grid with HMNN's recipe; results/evolving-mnist/recipe-*.json and record-paper.json.
+settings of its grid with HMNN's recipe; results/evolving-mnist/recipe-*.json and grid.json.
 """
 ABLATION = {
     f"hmnn_{field}": {field: getattr(Config(), field)}
