@@ -116,7 +116,7 @@ def _entry(path: Path) -> Entry:
     except ValueError:
         raise _check.fail("record", "JSON that hmnn wrote", str(path)) from None
     view = path.parent / path.stem.replace("record", folders.VIEW)
-    kept = store.load(view) if view.exists() else None
+    kept = store.load(view) if store.exists(view) else None
     try:
         return page.entry(record, sections.section(record, kept))
     except (KeyError, TypeError, IndexError, AttributeError) as error:

@@ -60,7 +60,7 @@ class Quiet(NamedTuple):
 
     def restore(self, name: str, state: Any) -> tuple[Any, list[Any]]:
         """Read the last complete time step; named tuples among the results come back as dictionaries."""
-        if self.folder is None or not (self.folder / name).exists():
+        if self.folder is None or not store.exists(self.folder / name):
             return state, []
         kept = store.load(self.folder / name, like={"state": state, "results": ...})
         return kept["state"], kept["results"]
@@ -74,7 +74,12 @@ class Quiet(NamedTuple):
     def kept(self, name: str) -> dict[str, Any] | None:
         """The result of a part that has ended; None if there is none."""
         path = None if self.folder is None else self.folder / f"{name}.result"
-        return store.load(path) if path is not None and path.exists() else None
+        return store.load(path) if path is not None and store.exists(path) else None
+
+    def steps(self, name: str) -> int:
+        """How many time steps of a part are kept that has not ended."""
+        path = None if self.folder is None else self.folder / name
+        return store.inspect(path)["config"]["t"] if path is not None and store.exists(path) else 0
 
     def keep(self, name: str, result: dict[str, Any]) -> None:
         """Save the result of a part that has ended; unlike a state, it may hold NaN."""

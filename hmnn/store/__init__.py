@@ -1,9 +1,9 @@
 """Memory on disk: checkpoints and trajectories, complete and verified or refused. Nothing is ever unpickled."""
 
-from hmnn.store.checkpoints import load, save
+from hmnn.store.checkpoints import exists, load, save
 from hmnn.store.files import DISK, Files, LockedError, locked
 from hmnn.store.inspection import inspect
 from hmnn.store.manifests import CorruptError
 from hmnn.store.trajectories import Trajectory
 
-__all__ = ["DISK", "CorruptError", "Files", "LockedError", "Trajectory", "inspect", "load", "locked", "save"]
+__all__ = ["DISK", "CorruptError", "Files", "LockedError", "Trajectory", "exists", "inspect", "load", "locked", "save"]

@@ -67,6 +67,16 @@ def load(path: Any, like: Any = None) -> Any:
     return fill(_where(path), manifest["tree"], arrays)
 
 
+def exists(path: Any) -> bool:
+    """Whether there is something to load at `path`, also when its writer was killed in the middle of replacing it."""
+    return place(Path(os.path.abspath(path))).exists()
+
+
+def place(path: Path) -> Path:
+    """Where the state of `path` lies: there, or aside if the writer that would have replaced it was killed."""
+    return path if path.exists() else _old(path)
+
+
 def read(path: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     """The manifest and the arrays of a checkpoint, verified."""
     manifest, content = _read(path)

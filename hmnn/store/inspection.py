@@ -43,7 +43,7 @@ def _common(folder: Path, manifest: dict[str, Any]) -> dict[str, Any]:
         "t": config.get("t"),
         **{part: config.get(part) for part in ("network", "kernel", "family")},
         "type": manifest.get("type"),
-        "bytes": sum(file.stat().st_size for file in folder.iterdir() if file.is_file()),
+        "bytes": sum(file.stat().st_size for file in checkpoints.place(folder).iterdir() if file.is_file()),
         "arrays": [{key: leaf[key] for key in ("name", "dtype", "shape")} for leaf in arrays],
         "values": {leaf["name"]: leaf["value"] for leaf in manifest["tree"] if leaf["kind"] == "value"},
         "config": manifest["config"],

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import hmnn
+from hmnn import store
 from hmnn.store import DISK, CorruptError, Files, checkpoints, files, manifests
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -86,12 +87,15 @@ def test_a_crash_at_any_operation_leaves_the_old_or_the_new_one(tmp_path):
         bad, _ = failing(at, Crash())
         with pytest.raises(Crash):
             hmnn.save(state(1), path, files=bad)
+        assert store.exists(path)
+        assert store.inspect(path)["values"]["['n']"] == whole(path)
         found.append(whole(path))
         hmnn.save(state(2), path)
         assert whole(path) == 2
         assert os.listdir(path.parent) == ["a"]
     assert found == sorted(found)
     assert set(found) == {0, 1}
+    assert not store.exists(tmp_path / "never")
 
 
 def kills(what, count):

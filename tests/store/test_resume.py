@@ -8,8 +8,10 @@ import subprocess
 import sys
 from contextlib import suppress
 
+import numpy as np
 import pytest
 
+from hmnn.experiments.base import Quiet
 from hmnn.store import inspect
 
 TIMEOUT = 400
@@ -97,6 +99,19 @@ def test_killed_terminated_and_interrupted_is_the_straight_run(runs):
     for name in ("data.png", "interval-length.png", "surface.png"):
         assert (stopped / name).read_bytes() == (folder / "straight" / name).read_bytes()
     assert not [name for name in os.listdir(stopped / "checkpoints") if name.startswith(".")]
+
+
+def test_a_run_that_was_killed_while_it_replaced_a_checkpoint_goes_on_from_the_old_one(tmp_path):
+    keeper, state = Quiet(tmp_path), {"w": np.arange(3.0)}
+    keeper.checkpoint("part", state, [1.0, 2.0])
+    keeper.keep("part", {"result": {"score": 0.5}})
+    for name in ("part", "part.result"):
+        (tmp_path / name).rename(tmp_path / f".{name}.old")  # the first of the two renames
+    assert keeper.steps("part") == 2
+    assert keeper.restore("part", {"w": np.zeros(3)})[1] == [1.0, 2.0]
+    assert keeper.kept("part") == {"result": {"score": 0.5}}
+    assert keeper.restore("another", state) == (state, [])
+    assert (keeper.steps("another"), keeper.kept("another")) == (0, None)
 
 
 @pytest.fixture
