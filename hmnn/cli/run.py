@@ -19,7 +19,7 @@ from hmnn.experiments.workers import cores
 from hmnn.report import progress, records, trackers
 
 Workers = Annotated[int | None, typer.Option(help="Processes at a time; one per core by default.", min=1)]
-Profile = Annotated[str | None, typer.Option(help="smoke, quick or paper (default).")]
+Profile = Annotated[str | None, typer.Option(help="smoke, quick, paper (default), or another that `hmnn list` names.")]
 Seed = Annotated[int | None, typer.Option(help="Seed of data and training; 0 by default.", min=0)]
 
 

@@ -1,5 +1,6 @@
 """How long a run will take, measured on its own first step and told before it starts."""
 
+import heapq
 import sys
 import time
 from collections.abc import Callable
@@ -28,9 +29,13 @@ def seconds(build: Callable[[int], Method], data: Dataset, epochs: int) -> float
 
 
 def tell(monitor: Monitor, jobs: list[Job], cost: dict[str, float]) -> float:
-    """Say how long the jobs will take that are not done yet; cost is by name of job, in seconds of one core."""
-    left = [job for job in jobs if monitor.keeper.kept(job.name) is None]
-    total = sum(cost[job.name] for job in left) / max(1, min(monitor.workers, len(left)))
+    """Say how long what is not done yet will take; cost is by name of job, in seconds of one core for all its steps."""
+    keeper = monitor.keeper
+    left = [job for job in jobs if keeper.kept(job.name) is None]
+    ends = [0.0] * max(1, monitor.workers)
+    for job in left:  # by the process that is free first
+        heapq.heapreplace(ends, ends[0] + cost[job.name] * (1 - keeper.steps(job.name) / job.steps))
+    total = max(ends)
     line = f"{len(left)} of {len(jobs)} jobs to do: about {words(total)} with {max(1, monitor.workers)} processes"
     say(monitor, line)
     return total

@@ -470,9 +470,15 @@ def test_one_value_for_all_keeps_or_one_for_each():
 
 def test_the_forecast_counts_what_is_left(tmp_path):
     keeper = Quiet(tmp_path, {}, workers=2)
-    work = [Job(name, None, None, 1) for name in ("one", "two", "three")]
-    cost = {"one": 100.0, "two": 60.0, "three": 40.0}
+    work = [Job(name, None, None, 4) for name in ("one", "two", "three")]
+    cost = {"one": 100.0, "two": 60.0, "three": 50.0}
+    assert forecast.tell(keeper, work, cost) == 110.0  # the third begins when the second ends, not half of it before
+    assert forecast.tell(Quiet(), work, cost) == 210.0
+    keeper.checkpoint("three", {"w": np.ones(2)}, [1.0, 2.0])
     assert forecast.tell(keeper, work, cost) == 100.0
     keeper.keep("one", {"result": {"value": 1.0}})
-    assert forecast.tell(keeper, work, cost) == 50.0
+    assert forecast.tell(keeper, work, cost) == 60.0
+    for name in ("two", "three"):
+        keeper.keep(name, {"result": {"value": 1.0}})
+    assert forecast.tell(keeper, work, cost) == 0.0
     assert [forecast.words(s) for s in (0.2, 89.0, 600.0, 11000.0)] == ["1 s", "89 s", "10 min", "3 h 03 min"]
