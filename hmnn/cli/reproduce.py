@@ -1,6 +1,7 @@
 """hmnn reproduce."""
 
 import json
+import shlex
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -48,7 +49,7 @@ def _summary(this: Run, parent: Path, workers: int) -> list[dict[str, Any]]:
     if stopped and (folder / folders.RECORD).exists():
         record = json.loads((folder / folders.RECORD).read_text())
     else:
-        again = f"hmnn reproduce --profile {this.profile} --out {parent}"
+        again = shlex.join(["hmnn", "reproduce", "--profile", this.profile or "", "--out", str(parent)])
         record, _, _ = perform(this, folder, workers, again, not stopped, [])
         display.say(f"{this.experiment}: {record['seconds']:.0f} s, {folder}")
     empty = {"experiment": this.experiment, "what": "no number", "ours": None, "paper": None}

@@ -3,7 +3,7 @@
 import shlex
 import sys
 import time
-from contextlib import nullcontext
+from contextlib import ExitStack, nullcontext
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -57,9 +57,18 @@ def run(
     if show:
         report.check()
     folder = resume or folders.fresh(out or Path("runs") / f"{name}-{this.profile}-{this.seed}", overwrite)
-    again = " ".join([f"hmnn run {name} --resume {folder}", *(f"--track {tracker}" for tracker in track or [])])
+    words = [
+        "hmnn",
+        "run",
+        name,
+        "--resume",
+        str(folder),
+        *(w for tracker in track or [] for w in ("--track", tracker)),
+    ]
     with report.followed(folder) if show else nullcontext() as address:
-        record, table, paths = perform(this, folder, workers or len(cores()), again, resume is None, track or [])
+        record, table, paths = perform(
+            this, folder, workers or len(cores()), shlex.join(words), resume is None, track or []
+        )
         display.print_table(f"{name}, {this.profile} profile, seed {this.seed}, {record['seconds']:.0f} s", table)
         for path in paths:
             display.say(f"wrote {path}")
@@ -73,11 +82,10 @@ def perform(
     """Run an experiment in its folder; its record, the rows of its table and the files it wrote."""
     experiment, began = EXPERIMENTS[this.experiment], time.perf_counter()
     about = this.about(experiment)
-    with (
-        store.locked(folder.absolute()),
-        progress.Progress(folder, new, trackers.open_(track, folder, about, new)) as told,
-    ):
-        keeper = folders.open_(folder, about, workers, new)
+    with ExitStack() as stack:
+        stack.enter_context(store.locked(folder.absolute()))
+        keeper = folders.open_(folder, about, workers, new)  # first: a folder without run.json cannot be gone on with
+        told = stack.enter_context(progress.Progress(folder, new, trackers.open_(track, folder, about, new)))
         with display.watched(keeper, again, told.note) as monitor:
             outcome = experiment.run(this.config(experiment), this.seed or 0, monitor)
             figures = outcome.draw(folder)

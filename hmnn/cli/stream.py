@@ -21,6 +21,8 @@ from hmnn.report import records
 
 DEFAULT = {"classification": "hmnn,last-label,logistic,arf", "regression": "hmnn,last-value,linear,arf"}
 OWN = {"classification": "HMNNClassifier", "regression": "HMNNRegressor"}
+FILE: dict[str, Any] = {"drop": [], "categorical": [], "encoding": "onehot", "missing": "last"}
+"""Options that say how to read a file, as they are if nothing is said."""
 
 
 def stream(
@@ -49,7 +51,8 @@ def stream(
     overwrite: Annotated[bool, typer.Option(help="Write into a folder that exists.")] = False,
 ) -> None:
     """Compare models on a drifting stream: each row is predicted, then learned."""
-    options = {"drop": drop or [], "categorical": categorical or [], "encoding": encoding, "missing": missing}
+    said: tuple[Any, ...] = (drop or [], categorical or [], encoding, missing)
+    options = dict(zip(FILE, said, strict=True))
     data = open_(source, target, task, rows, seed, options)
     built = build(models or DEFAULT[data.task], data, seed)
     _check.number("--level", level, "above 0 and below 1", lambda v: 0 < v < 1)
@@ -80,8 +83,9 @@ def open_(
         if target is None:
             raise ValueError("--target must name the column of the file to predict.")
         return tables.table(source, target, task, rows=rows, **options)
-    if target is not None or task is not None:
-        raise ValueError(f"--target and --task must be left out: {source} has its own.")
+    if target is not None or task is not None or options != FILE:
+        words = ", ".join(f"--{name}" for name in ("target", "task", *FILE))
+        raise ValueError(f"{words} must be left out: they are for a file, and {source} has its own columns.")
     settings = {} if source in ("elec2", "trump") else {"seed": seed}
     return generators.STREAMS[source](rows=rows, **settings)
 

@@ -1,5 +1,7 @@
 """hmnn sweep."""
 
+import shlex
+import sys
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -42,7 +44,8 @@ def sweep(
         opened = search.open_(
             f"hmnn-{about}", experiment.search[method], grid, config, this.seed or 0, trials, storage, folder
         )
-        with display.watched(Quiet(None, None, many), command()) as monitor:
+        again = shlex.join(["hmnn", *sys.argv[1:]])
+        with display.watched(Quiet(None, None, many), again) as monitor:
             search.run(opened, monitor, many)
         found = search.outcome(opened)
         record: dict[str, Any] = {
@@ -59,20 +62,20 @@ def sweep(
             **found,
         }
         records.write(folder / "search.json", record)
-    _show(f"{name}, {method}, {this.profile} profile, seed {this.seed}", found, f"hmnn run {name}", this.profile)
+    _show(f"{name}, {method}, {this.profile} profile, seed {this.seed}", found)
+    best = settings.words(found["best"]["settings"] | experiment.search[method].fixed)
+    display.say(f"the best: {this._replace(set=best).command()}")
     display.say(f"wrote {folder / 'search.json'}")
 
 
-def _show(title: str, found: dict[str, Any], run: str, profile: str | None) -> None:
-    """A table of the best ten, and how to run the best one."""
+def _show(title: str, found: dict[str, Any]) -> None:
+    """A table of the best ten."""
     counts = {state: sum(t["state"] == state for t in found["trials"]) for state in ("complete", "pruned", "failed")}
     title += "; " + ", ".join(f"{count} {state}" for state, count in counts.items())
     if found["best"] is None:
         raise ValueError(f"No trial came to its end ({title}); search.json has what went wrong.")
     best = [t for t in found["trials"] if t["state"] == "complete"][:10]
     display.print_table(title, [{"trial": t["number"], "score": t["value"], **_short(t["settings"])} for t in best])
-    words = "".join(f" --set {word}" for word in settings.words(found["best"]["settings"]))
-    display.say(f"the best: {run} --profile {profile}{words}")
 
 
 def _short(values: dict[str, Any]) -> dict[str, Any]:
@@ -84,7 +87,7 @@ def _folder(path: Path, storage: str | None) -> Path:
     """A folder that is new, empty, or that of a search."""
     if path.exists() and not path.is_dir():
         raise _check.fail("--out", "a folder", str(path))
-    ours = {"search.json"} if storage else {"search.json", "search.journal"}
+    ours = {"search.json"} if storage else {"search.json", *(f"search.journal{end}" for end in ("", ".lock"))}
     if path.exists() and (others := [p.name for p in path.iterdir() if p.name not in ours and p.name[0] != "."]):
         raise ValueError(
             f"--out must be a new or empty folder, or that of a search. Got {str(path)!r} with {others[0]!r}."

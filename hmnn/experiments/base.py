@@ -120,6 +120,8 @@ class Search(NamedTuple):
     halving: int = 0
     """Successive halving: the step of `report` at which only the best third of the trials goes on, as after 3, 9 ..
     times as many. With 0, a trial ends when it is below the median of the earlier ones."""
+    fixed: dict[str, Any] = {}
+    """Fields that `hmnn run` must be told besides a point, so that it takes the point and chooses nothing itself."""
 
 
 class Experiment(NamedTuple):

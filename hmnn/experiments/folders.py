@@ -55,7 +55,9 @@ def fresh(path: Path, overwrite: bool = False) -> Path:
 def open_(folder: Path, about: dict[str, Any], workers: int, new: bool) -> Quiet:
     """Make the folder that of this run, and return who keeps its checkpoints; a new run drops old ones."""
     if new:
-        shutil.rmtree(folder / CHECKPOINTS, ignore_errors=True)
+        (folder / RECORD).unlink(missing_ok=True)  # else a stop would leave the old result, and look like an end
+        if (folder / CHECKPOINTS).exists():
+            shutil.rmtree(folder / CHECKPOINTS)
         records.write(folder / RUN, {**about, "versions": records.versions()})
     return Quiet(folder / CHECKPOINTS, about, workers)
 

@@ -81,6 +81,8 @@ PROFILES = {
 
 def run(config: Config, seed: int, monitor: Monitor) -> Outcome:
     """Filter the stream by every method several times, and score the two weights."""
+    _check.count("steps", config.steps, least=BURN_IN + 1)
+    _check.count("runs", config.runs)
     seeds = {f"{method}-{i}": 100 * seed + i for method in METHODS for i in range(config.runs)}
     work = [jobs.Job(name, _job, (config, name.rsplit("-", 1)[0], seeds[name]), config.steps) for name in seeds]
     done = jobs.run(work, monitor, monitor.workers)
@@ -212,12 +214,12 @@ def _scores(paths: Float[ndarray, "runs steps rows 3"], truth: Float[ndarray, "s
 
 def _validation(config: Config, seed: int) -> Stream:
     """Other random numbers, and weights that turn the other way."""
+    _check.count("validation_steps", config.validation_steps, least=BURN_IN + 1)
     return logistic_drift(config.rows, config.validation_steps, -config.degrees, 100 * seed + 99)
 
 
 def recovery(method: str, config: Config, seed: int, report: Report) -> float:
     """The root mean squared error of the posterior mean on the validation stream."""
-    _check.count("validation_steps", config.validation_steps, least=BURN_IN + 1)
     stream, model = _validation(config, seed), METHODS[method](config)
     truth, state, total = drifting_weights(len(stream), -config.degrees), model.init(seed), 0.0
     for t, data in enumerate(stream):

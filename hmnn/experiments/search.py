@@ -96,6 +96,7 @@ def run(sweep: Sweep, monitor: Monitor, count: int) -> None:
     def hear(name: str, message: tuple[int, float]) -> bool:
         step, value = message
         at_work[name].report(value, step)
+        monitor.tick("", 0)  # here a stop is acted on, if the trial runs in this process
         return bool(at_work[name].should_prune())
 
     def done(name: str, ended: tuple[str, Any]) -> None:
@@ -236,6 +237,7 @@ def _storage(url: str | None, folder: Path | None) -> Any:
             return None
         journal, file = optuna().storages.journal, Path(folder, "search.journal")
         file.parent.mkdir(parents=True, exist_ok=True)
+        Path(folder, "search.journal.lock").unlink(missing_ok=True)  # of a killed writer: the folder is ours alone
         return optuna().storages.JournalStorage(journal.JournalFileBackend(str(file)))
     if "://" not in url:
         raise ValueError(f"a URL such as sqlite:///search.db or postgresql://host/name is needed, not {url!r}.")

@@ -24,8 +24,9 @@ def view(scene: Any) -> dict[str, Any]:
         "labels": dict(scene.labels),
         "edges": np.array(scene.edges, np.int32),
         "filmed": scene.filmed,
-        "film": _film(scene, np.arange(first, last + 1, 2)),
     }
+    if scene.shown():
+        found["film"] = _film(scene, np.arange(first, last + 1, 2))
     drift = {kind: signal for kind in scene.forecasts if (signal := _drift(scene.forecasts[kind]))}
     return found | ({"drift": drift} if drift else {})
 

@@ -44,14 +44,15 @@ class Scene(NamedTuple):
     filmed: str
     """The method in the film."""
 
+    def shown(self) -> bool:
+        """Whether there is something to film."""
+        return bool(np.isfinite(self.forecasts[self.filmed]["mean"]).all())
+
 
 def draw(scene: Scene, folder: Path) -> list[Path]:
-    """Write frames.png, error.png and film.gif."""
-    return [
-        _frames(scene, folder / "frames.png"),
-        _error(scene, folder / "error.png"),
-        _film(scene, folder / "film.gif"),
-    ]
+    """Write frames.png, error.png and, unless the filmed method diverged, film.gif."""
+    paths = [_frames(scene, folder / "frames.png"), _error(scene, folder / "error.png")]
+    return [*paths, _film(scene, folder / "film.gif")] if scene.shown() else paths
 
 
 def _frames(scene: Scene, path: Path) -> Path:

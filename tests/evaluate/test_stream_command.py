@@ -68,7 +68,9 @@ def test_a_file_of_ones_own(folder):
         (("mine.csv", "--target", "z"), "column must be one of 'a', 'b', 'value', 'side'. Got 'z'."),
         (("mine.csv", "--target", "side", "--models", "lstm"), "--models for classification must be one of 'hmnn',"),
         (("trump", "--models", "logistic"), "--models for regression must be one of 'hmnn', 'last-value',"),
-        (("trump", "--target", "y"), "--target and --task must be left out: trump has its own."),
+        (("trump", "--target", "y"), "--missing must be left out: they are for a file, and trump has its own columns."),
+        (("elec2", "--drop", "day"), "--target, --task, --drop, --categorical, --encoding, --missing must be left out"),
+        (("sea", "--encoding", "nonsense"), "must be left out: they are for a file, and sea has its own columns."),
         (("sea", "--models", "last-label", "--rows", "50", "--level", "2"), "--level must be above 0 and below 1"),
     ],
 )

@@ -1,4 +1,5 @@
 import json
+from dataclasses import replace
 
 import jax
 import numpy as np
@@ -7,6 +8,7 @@ from PIL import Image
 
 from hmnn.data import files
 from hmnn.data.flag import clip
+from hmnn.experiments import points, settings
 from hmnn.experiments.base import Quiet
 from hmnn.experiments.flag import EXPERIMENT, _best, _watch, score
 from hmnn.experiments.flag.config import PROFILES, Config
@@ -108,6 +110,48 @@ def test_a_setting_that_diverges_is_never_chosen():
         "validate-dropconnect_diagonal-1": 9.0,
     }
     assert _best([setting, {"learning_rate": 1.0}], "dropconnect_diagonal", marks) == {"learning_rate": 1.0}
+
+
+@pytest.mark.filterwarnings("ignore:.* not finite and were undone")  # before there are enough of them to give up
+def test_a_filter_that_diverges_costs_its_row_and_not_the_run(outcome, tmp_path):
+    wild = replace(SMOKE, learning_rate=1e30, jump_probs=(0.25,))
+    result = _watch((wild, "paper", "hmnn_paper", grid(wild, "hmnn_paper")[0], 0, 152), Quiet(), "part")
+    assert np.isnan(result["sd"]).all()
+    found = EXPERIMENT.run(wild, 0, Quiet())
+    assert np.isnan(found.metrics["M"]["hmnn_paper"])
+    assert found.metrics["hmnn_is"] == "hmnn_diagonal"
+    assert found.metrics["M"]["hmnn"] == outcome.metrics["M"]["hmnn_diagonal"]
+    assert "film.gif" in [path.name for path in found.draw(tmp_path)]
+    none = EXPERIMENT.run(replace(wild, diagonal_learning_rate=1e30), 0, Quiet())
+    assert np.isnan(none.metrics["M"]["hmnn"])
+    assert [path.name for path in none.draw(tmp_path)] == ["frames.png", "error.png"]
+    assert "film" not in none.view
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (
+            {"validate_from": 30},
+            r"window, validate_from, test_from, last must rise in this order\. Got 36, 30, 150, 152",
+        ),
+        ({"test_from": 154}, "must rise in this order"),
+        ({"protocols": ("clean",)}, r"protocols must be 'paper', or 'paper' and 'clean'\. Got"),
+        ({"protocols": ("paper", "dirty")}, "protocols must be"),
+        ({"seeds": 0}, r"seeds must be a whole number of at least 1\. Got 0\."),
+    ],
+)
+def test_settings_that_make_no_run_are_refused_before_it(change, said):
+    with pytest.raises(ValueError, match=said):
+        EXPERIMENT.run(replace(SMOKE, **change), 0, Quiet())
+
+
+def test_what_a_search_says_is_best_is_what_a_run_then_takes():
+    for kind in ("paper", "random"):
+        point = points.point(EXPERIMENT.search["hmnn"], kind, 0, 3)
+        told = settings.override(Config(), settings.words(point))
+        fields = {"jump_prob": "jump_probs", "memory": "memories", "keep": "keeps"}
+        assert grid(told, "hmnn_paper") == [{name: point[field][0] for name, field in fields.items()}]
 
 
 def test_the_score_of_a_search_sees_no_test_frame():

@@ -15,7 +15,7 @@ from hmnn._types import Dataset
 from hmnn.core import noise
 from hmnn.data import files
 from hmnn.data.evolving import chances, labelled
-from hmnn.experiments import evolving_mnist, forecast, points, schedules, vdc_mnist
+from hmnn.experiments import evolving_mnist, forecast, points, schedules, settings, vdc_mnist
 from hmnn.experiments.base import Quiet
 from hmnn.experiments.evolving_mnist import entries
 from hmnn.experiments.evolving_mnist import scores as evolving_scores
@@ -434,6 +434,42 @@ def test_settings_come_from_the_best_trial_of_each_keep(tmp_path):
         vdc_config.read(replace(VDC, search=f"{tmp_path}/0.5.json"))
     with pytest.raises(ValueError, match=r"search must be a search\.json of `hmnn sweep vdc-mnist`\. Got"):
         vdc_config.read(replace(VDC, search=str(tmp_path / "nowhere.json")))
+
+
+def test_a_setting_is_refused_where_a_search_would_find_it_and_one_keep_has_one_file(tmp_path):
+    with pytest.raises(ValueError, match=r"^learning_rates must be left to the search, or set together with trials=0"):
+        vdc_mnist.run(replace(vdc_config.PROFILES["paper"], learning_rates=(1e-4,)), 0, Quiet())
+    record = {"experiment": "vdc-mnist", "method": "0.5", "trials": [trial(0, 0.97)]}
+    for name in ("a", "b"):
+        (tmp_path / f"{name}.json").write_text(json.dumps(record))
+    with pytest.raises(ValueError, match=r"^search must be one file for keep = 0\.5\. Got"):
+        vdc_config.read(replace(VDC, keeps=(0.5,), search=f"{tmp_path}/a.json,{tmp_path}/b.json"))
+
+
+def test_a_run_that_goes_on_has_the_settings_it_began_with(tmp_path):
+    vdc_mnist._as_begun(keeper := Quiet(tmp_path), {"0.5": {"samples": (1,)}})
+    vdc_mnist._as_begun(keeper, {"0.5": {"samples": (1,)}})
+    with pytest.raises(ValueError, match=r"^search must be such that this run keeps the settings it began with, "):
+        vdc_mnist._as_begun(keeper, {"0.5": {"samples": (5,)}})
+    vdc_mnist._as_begun(Quiet(), {"0.5": {"samples": (5,)}})
+
+
+def test_what_a_search_says_is_best_is_what_a_run_then_takes():
+    def hinted(experiment, name, profile):
+        found = experiment.SEARCH[name]
+        point = points.point(found, "paper", 0, 0)
+        config = experiment.PROFILES[profile]
+        return settings.override(config, settings.words(point | found.fixed)), replace(config, **point)
+
+    for keep in ("0.25", "1.0"):
+        told, searched = hinted(vdc_mnist, keep, "paper")
+        vdc_config.refuse_both(told)
+        assert vdc_config.each(told, {}) == {keep: replace(vdc_config.each(searched, {})[keep], trials=0)}
+    for name, method in (("vcl", "vcl"), ("recipe", "hmnn"), ("recipe-ewc", "ewc")):
+        for profile in ("paper", "ours"):
+            told, searched = hinted(evolving_mnist, name, profile)
+            assert (told.methods, len(entries.tried(told, method))) == ((method,), 1)
+            assert made(told, method) == made(replace(searched, recipes="one"), method)
 
 
 @needs_mnist

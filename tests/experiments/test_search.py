@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import sys
 import time
 from dataclasses import dataclass, replace
@@ -65,7 +66,7 @@ def toy(tmp_path, monkeypatch):
     marks.mkdir()
     config = Config(marks=str(marks))
     searches = {
-        "linear": Search(GRID, RANGES, score, "minimize"),
+        "linear": Search(GRID, RANGES, score, "minimize", fixed={"marks": "there"}),
         "stops": Search(GRID, RANGES, stop_at_four, "minimize"),
     }
     monkeypatch.setitem(EXPERIMENTS, "toy", Experiment("?", {"smoke": config, "paper": config}, run, searches))
@@ -107,7 +108,8 @@ def test_a_grid_in_two_workers_is_tried_whole_and_only_once(hmnn, toy):
     assert {(t["settings"]["rate"] == 0.7, t["error"]) for t in found["trials"] if t["state"] == "failed"} == {
         (True, "The filter refused every update.")
     }
-    assert "hmnn run toy --profile paper --set rate=0.3 --set width=8 --set layers=" in out
+    assert "hmnn run toy --profile paper --seed 0 --set rate=0.3 --set width=8 --set layers=" in out
+    assert out.split("the best: ")[1].splitlines()[0].endswith("--set marks=there")  # what a run is told besides
     assert {"versions", "command", "seed", "direction"} <= set(found)
     code, _, said = hmnn("sweep", "toy", "--workers", "2", "--out", "found")  # nothing is left to try
     assert code == 0, said
@@ -119,9 +121,12 @@ def test_a_grid_in_two_workers_is_tried_whole_and_only_once(hmnn, toy):
 def test_a_search_that_was_stopped_goes_on(hmnn, toy):
     _, marks = toy
     arguments = ("sweep", "toy", "--method", "stops", "--grid", "random", "--trials", "6", "--workers", "1")
+    arguments += ("--out", "a folder")
     code, _, said = hmnn(*arguments)
     assert code == 130
-    assert said.splitlines()[-1].startswith("hmnn: stopped; go on with: hmnn sweep toy")
+    again = shlex.split(said.splitlines()[-1].removeprefix("hmnn: stopped; go on with: "))
+    assert again == ["hmnn", *arguments]
+    Path("a folder/search.journal.lock").symlink_to("a folder/search.journal")  # as after a kill amid a write
     before = tried(marks)
     code, _, said = hmnn(*arguments)
     assert code == 0, said

@@ -171,7 +171,13 @@ RECIPES = {
 """The same for the others, so that none is tuned harder: the 24 points of HMNN with each variational method."""
 _OWN = {method: (method, grid) for method, grid in GRIDS.items() if method != "bbp_once"}
 SEARCH = {
-    name: Search(dict(grid), dict(grid), partial(score, method), "maximize")
+    name: Search(
+        dict(grid),
+        dict(grid),
+        partial(score, method),
+        "maximize",
+        fixed={"methods": (method,), "settings": 1, "recipes": "one"},
+    )
     for name, (method, grid) in (_OWN | RECIPES).items()
 }
 EXPERIMENT = Experiment("Does a filter follow labels that evolve?", PROFILES, run, SEARCH)

@@ -16,7 +16,7 @@ from hmnn.data.flag import clip, waving_flag
 from hmnn.experiments import jobs, notes, views
 from hmnn.experiments.base import Experiment, Monitor, Outcome, Report, Search
 from hmnn.experiments.flag import scores
-from hmnn.experiments.flag.config import PROFILES, Config
+from hmnn.experiments.flag.config import PROFILES, Config, check
 from hmnn.experiments.flag.entries import BAYES, FIXED, LABELS, build, grid
 from hmnn.experiments.jobs import Job
 from hmnn.methods import Method
@@ -27,9 +27,10 @@ EVERY = 25
 
 def run(config: Config, seed: int, monitor: Monitor) -> Outcome:
     """Choose settings on the validation frames, then run every method on both protocols."""
+    check(config)
     grids = {kind: grid(config, kind) for kind in LABELS if kind not in FIXED}
     trials = [
-        _job(config, f"validate-{kind}-{i}", "paper", kind, setting, seed, config.test_from - 2)
+        _job(config, f"validate-{kind}-{i}", "paper", kind, setting, 100 * seed, config.test_from - 2)
         for kind, tried in grids.items()
         for i, setting in enumerate(tried)
         if len(tried) > 1
@@ -38,7 +39,7 @@ def run(config: Config, seed: int, monitor: Monitor) -> Outcome:
     marks = {name: scores.first_pass(config, clip(), result) for name, result in found.items()}
     chosen = {kind: _best(tried, kind, marks) for kind, tried in grids.items()}
     runs = [
-        _job(config, f"{protocol}-{kind}-{s}", protocol, kind, chosen.get(kind, {}), seed + s, config.last)
+        _job(config, f"{protocol}-{kind}-{s}", protocol, kind, chosen.get(kind, {}), 100 * seed + s, config.last)
         for protocol, kind in product(config.protocols, LABELS)
         for s in range(1 if kind in FIXED else config.seeds)
     ]
@@ -66,7 +67,8 @@ def _watch(argument: Any, monitor: Monitor, name: str) -> dict[str, np.ndarray]:
         try:
             state, info = method.step(state, stream[i])
         except DivergenceError:  # this setting is out; the others go on
-            return {"mean": np.full((last - config.window, stream[i].y.shape[1]), np.nan)}
+            nothing = np.full((last - config.window, stream[i].y.shape[1]), np.nan)
+            return {"mean": nothing} | ({"sd": nothing} if kind in BAYES else {})
         signal = views.drift(info) if kind.startswith("hmnn") else {}
         kept.append(_forecast(config, kind, method, state, stream[i].y[-1:]) | signal)
         frame = i + config.window + 1
@@ -86,9 +88,9 @@ def _forecast(config: Config, kind: str, method: Method, state: Any, frame: np.n
 
 def score(config: Config, seed: int, report: Report) -> float:
     """M of the HMNN with the paper's network on the validation frames, for `hmnn sweep`."""
-    setting = {"memory": config.memory, "keep": config.keep, "jump_prob": config.jump_prob}
-    method = build(config, "hmnn_paper", setting, clip().codes.shape[1])
-    state, stream, means = method.init(seed), waving_flag(config.window, config.test_from), list[np.ndarray]()
+    check(config)
+    method = build(config, "hmnn_paper", grid(config, "hmnn_paper")[0], clip().codes.shape[1])
+    state, stream, means = method.init(100 * seed), waving_flag(config.window, config.test_from), list[np.ndarray]()
     for i in range(config.test_from - 2 - config.window):
         state, _ = method.step(state, stream[i])
         means.append(np.asarray(method.predict(state, stream[i].y[-1:]).mean)[0])
@@ -99,9 +101,15 @@ def score(config: Config, seed: int, report: Report) -> float:
     return scores.first_pass(config, clip(), {"mean": np.stack(means)})
 
 
+def _single(*values: float) -> tuple[tuple[float], ...]:
+    """Values for fields that hold what is chosen from: with a single one, `run` chooses nothing."""
+    return tuple((value,) for value in values)
+
+
+TENTHS = [k / 10 for k in range(11)]
 SEARCH = Search(
-    grid={"memory": Config.memories, "keep": Config.keeps, "jump_prob": Config.jump_probs},
-    ranges={"memory": (0.0, 1.0, "linear"), "keep": (0.3, 1.0, "linear"), "jump_prob": (0.05, 0.95, "linear")},
+    grid={field: _single(*getattr(Config, field)) for field in ("memories", "keeps", "jump_probs")},
+    ranges={"memories": _single(*TENTHS), "keeps": _single(*TENTHS[3:]), "jump_probs": _single(*TENTHS[1:10])},
     score=score,
     direction="minimize",
 )

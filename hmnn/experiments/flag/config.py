@@ -3,6 +3,9 @@
 import math
 from dataclasses import dataclass, replace
 
+from hmnn import _check
+from hmnn.data.flag import PROTOCOLS
+
 
 @dataclass(frozen=True)
 class Config:
@@ -16,9 +19,6 @@ class Config:
     seeds: int = 3
     hidden: tuple[int, ...] = (500, 20, 500)
     hidden_lstm: tuple[int, ...] = (500, 500, 500)
-    memory: float = 0.75
-    keep: float = 1.0
-    jump_prob: float = 0.75
     memories: tuple[float, ...] = (0.25, 0.5, 0.75)
     keeps: tuple[float, ...] = (0.3, 0.8, 1.0)
     jump_probs: tuple[float, ...] = (0.25, 0.5, 0.75)
@@ -36,6 +36,7 @@ class Config:
     diagonal_centres: tuple[str, ...] = ("previous",)
     diagonal_memories: tuple[float, ...] = (0.25, 0.5, 0.75)
     diagonal_jump_scales: tuple[float, ...] = (math.exp(2), 0.1, 0.02, 0.005)
+    diagonal_jump_prob: float = 0.75
     diagonal_noise: float = 3.0
     """Standard deviation of a component about its forecast; the paper's loss has 0.71."""
     diagonal_learning_rate: float = 1e-2
@@ -79,3 +80,14 @@ PROFILES = {
     ),
     "paper": Config(),
 }
+
+
+def check(config: Config) -> None:
+    """Refuse frames, protocols and seeds that make no run."""
+    names = ("window", "validate_from", "test_from", "last")
+    window, validate, test, last = (_check.count(name, getattr(config, name)) for name in names)
+    if not window < validate < test <= last:
+        raise ValueError(f"{', '.join(names)} must rise in this order. Got {window}, {validate}, {test}, {last}.")
+    if "paper" not in config.protocols or not set(config.protocols) <= set(PROTOCOLS):
+        raise _check.fail("protocols", "'paper', or 'paper' and 'clean'", config.protocols)
+    _check.count("seeds", config.seeds)

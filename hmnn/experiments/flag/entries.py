@@ -80,7 +80,7 @@ def _printed(config: Config) -> dict[str, Any]:
 def _ours(config: Config) -> dict[str, Any]:
     return _printed(config) | {
         "likelihood": gaussian(config.diagonal_noise),
-        "jump_prob": config.jump_prob,
+        "jump_prob": config.diagonal_jump_prob,
         "optimiser": "adam",
         "learning_rate": config.diagonal_learning_rate,
         "epochs": config.diagonal_epochs,

@@ -59,7 +59,7 @@ def outcome(
     }
     ours = min(
         ("hmnn_paper", "hmnn_diagonal"),
-        key=lambda kind: np.nanmin(_trials(kind, scores) or [by_seed["paper"]["M_first_pass"][kind][0]]),
+        key=lambda kind: _least(_trials(kind, scores) or [by_seed["paper"]["M_first_pass"][kind][0]]),
     )
     for found in means.values():
         for values in found.values():
@@ -77,6 +77,11 @@ def outcome(
         clip(), config.window, seen, LABELS, (config.validate_from, config.test_from, config.last), ours
     )
     return Outcome(metrics_, table, lambda folder: figures.draw(scene, folder), summary, chosen, film.view(scene))
+
+
+def _least(values: list[float]) -> float:
+    """The best score; what diverged has none, and comes last."""
+    return float(np.min(np.nan_to_num(values, nan=np.inf)))
 
 
 def _trials(kind: str, scores: dict[str, float]) -> list[float]:

@@ -6,6 +6,7 @@ settings of every keep by validation; or searches were made before, perhaps on m
 `hmnn sweep vdc-mnist --method 0.25`, and are handed to it by `--set search=FILE,FILE`.
 """
 
+import json
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -31,6 +32,7 @@ from hmnn.experiments.vdc_mnist.config import (
     each,
     ranked,
     read,
+    refuse_both,
 )
 from hmnn.methods import Method, bbp
 from hmnn.networks import mlp
@@ -41,8 +43,10 @@ GREY, HELD_OUT = np.float32(126), 50000
 def run(config: Config, seed: int, monitor: Monitor) -> Outcome:
     """Search settings for every keep, train each with several seeds, and test each network once."""
     check(config)
+    refuse_both(config)
     trials = read(config) or _searched(config, seed, monitor)
     configs, seeds = each(config, trials), range(_check.count("seeds", config.seeds))
+    _as_begun(monitor, {keep: {field: getattr(own, field) for field in GRID} for keep, own in configs.items()})
     work = [
         Job(f"keep-{keep}-{i}", _train, (own, 100 * seed + i), own.epochs // own.chunk)
         for keep, own in configs.items()
@@ -52,6 +56,15 @@ def run(config: Config, seed: int, monitor: Monitor) -> Outcome:
     found = jobs.run(work, monitor, monitor.workers)
     runs = {keep: [found[f"keep-{keep}-{i}"] for i in seeds] for keep in configs}
     return scores.outcome(config, runs, configs, trials, total)
+
+
+def _as_begun(monitor: Monitor, chosen: dict[str, Any]) -> None:
+    """Refuse to go on with other settings than the run began with: the files of a search may have changed since."""
+    now, kept = json.dumps(chosen), monitor.keeper.kept("chosen")
+    if kept is None:
+        monitor.keeper.keep("chosen", {"result": now})
+    elif kept["result"] != now:
+        raise _check.fail("search", f"such that this run keeps the settings it began with, {kept['result']}", now)
 
 
 def build(config: Config, epochs: int, whole: int = 0) -> Method:
@@ -169,10 +182,14 @@ def score(keep: str, config: Config, seed: int, report: Report) -> float:
 
 def halving(keep: str) -> Search:
     """The search of one keep's settings over the paper's grids, with successive halving."""
-    return Search(dict(GRID), dict(GRID), partial(score, keep), "maximize", halving=SEARCH_CHUNK)
+    return Search(dict(GRID), dict(GRID), partial(score, keep), "maximize", SEARCH_CHUNK, _fixed(keep))
+
+
+def _fixed(keep: str) -> dict[str, Any]:
+    return {"keeps": (float(keep),), "trials": 0}
 
 
 SEARCH = {str(keep): halving(str(keep)) for keep in Config.keeps} | {
-    "recipe": Search(RECIPE, RECIPE, partial(score, "0.5"), "maximize")
+    "recipe": Search(RECIPE, RECIPE, partial(score, "0.5"), "maximize", fixed=_fixed("0.5"))
 }
 EXPERIMENT = Experiment("Does dropping means make a Bayesian network better?", PROFILES, run, SEARCH)

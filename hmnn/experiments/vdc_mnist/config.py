@@ -121,6 +121,14 @@ def check(config: Config) -> None:
             raise _check.fail(field, f"a multiple of {step}", getattr(config, field))
 
 
+def refuse_both(config: Config) -> None:
+    """Refuse a setting where a search is to find it."""
+    plain = Config()
+    for field in GRID:
+        if (config.trials or config.search) and (said := getattr(config, field)) != getattr(plain, field):
+            raise _check.fail(field, "left to the search, or set together with trials=0 and no search", said)
+
+
 def each(config: Config, found: Trials) -> dict[str, Config]:
     """The Config of every keep, by its name in the record ("0.25"), with single values; the best found, if any are."""
     check(config)
@@ -136,8 +144,13 @@ def each(config: Config, found: Trials) -> dict[str, Config]:
 
 def read(config: Config) -> Trials:
     """The trials in the files of `search`; nothing if no file is named."""
-    records = [_read(Path(name.strip())) for name in filter(None, config.search.split(","))]
-    return ranked(config, {record["method"]: record["trials"] for record in records}) if records else {}
+    found: Trials = {}
+    for name in filter(None, config.search.split(",")):
+        record = _read(Path(name.strip()))
+        if record["method"] in found:
+            raise _check.fail("search", f"one file for keep = {record['method']}", config.search)
+        found[record["method"]] = record["trials"]
+    return ranked(config, found) if found else {}
 
 
 def ranked(config: Config, found: Trials) -> Trials:
