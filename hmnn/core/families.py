@@ -4,6 +4,7 @@ A family turns parameters and noise into weights, says itself as a mixture, and 
 member with given moments. Log density, mean and variance then come from `mixtures`.
 """
 
+import warnings
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import jax
@@ -139,10 +140,11 @@ def assign(weights: PyTree, keep: Any = 1.0, where: Any = "internal") -> PyTree:
         raise _check.fail("keep", "a number or a tree shaped like the weights", _tree.structure(keep))
     rates = [keep] * structure.num_leaves if single else structure.flatten_up_to(keep)
     leaves, chosen = structure.flatten_up_to(weights), _chosen(weights, where)
-    members = [
-        DropConnect(rate, _last(rate)) if drop else Gaussian()
-        for drop, rate in zip(chosen, [_rate(r, w.shape) for r, w in zip(rates, leaves, strict=True)], strict=True)
-    ]
+    rates = [_rate(rate, leaf.shape) for rate, leaf in zip(rates, leaves, strict=True)]
+    if where != "none" and not any(chosen) and not all(_is_one(rate) for rate in rates):
+        said = f"keep drops nothing: keep_where = {where!r} names no leaf of this network. Take another, such as 'all'."
+        warnings.warn(said, UserWarning, stacklevel=3)
+    members = [DropConnect(rate, _last(rate)) if drop else Gaussian() for drop, rate in zip(chosen, rates, strict=True)]
     return structure.unflatten(members)
 
 
@@ -171,6 +173,10 @@ def _last(keep: Rate) -> Any:
         return None
     last = (np.round(np.asarray(keep, np.float64) * 2**31) - 1).astype(np.int32)
     return int(last) if last.ndim == 0 else jnp.asarray(last)
+
+
+def _is_one(keep: Rate) -> bool:
+    return isinstance(keep, jax.core.Tracer) or bool(jnp.all(jnp.asarray(keep) == 1))
 
 
 def _rate(keep: Any, shape: tuple[int, ...]) -> Rate:

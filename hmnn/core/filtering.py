@@ -112,7 +112,7 @@ def update(plan: Plan, model: Model, state: State, batch: Batch, theta: Posterio
     only `descend` has a loop over the data that is worth compiling well.
     """
     path, undone = descend(plan, model, batch, *ready(plan, model, state, theta))
-    return moved(plan, model, state, path), undone
+    return moved(plan, model, state, path, undone), undone
 
 
 class Task(NamedTuple):
@@ -141,10 +141,12 @@ def descend(plan: Plan, model: Model, batch: Batch, task: Task, start: Path) -> 
     return projection.descend(task.key, descent, model.pace, model.likelihood, task.family, task.law, start, batch)
 
 
-def moved(plan: Plan, model: Model, state: State, path: Path) -> State:
-    """The state at the end of the descent."""
-    path = _layout(plan, model).back(projection.unpacked(path))
-    return State(path.posterior, path.optimiser, state.key, state.t + 1, state.seen + 1, path.rejected)
+def moved(plan: Plan, model: Model, state: State, path: Path, undone: Int[Array, ""]) -> State:
+    """The state at the end of the descent; if every epoch was undone nothing was seen, and theta_1 was a guess."""
+    path, learnt = _layout(plan, model).back(projection.unpacked(path)), undone < model.pace.epochs
+    posterior = jax.tree.map(lambda new, old: jnp.where(learnt, new, old), path.posterior, state.posterior)
+    seen = state.seen + learnt.astype(state.seen.dtype)
+    return State(posterior, path.optimiser, state.key, state.t + 1, seen, path.rejected)
 
 
 def advance(model: Model, state: State) -> State:

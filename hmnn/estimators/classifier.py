@@ -13,7 +13,7 @@ from hmnn import _check
 from hmnn._types import Number
 from hmnn.core.natural import Outlook
 from hmnn.estimators import engine, inputs
-from hmnn.estimators.scikit import Filter, Uncertainty, whole
+from hmnn.estimators.scikit import Filter, Uncertainty, fitting, whole
 
 
 class HMNNClassifier(ClassifierMixin, Filter):
@@ -27,7 +27,8 @@ class HMNNClassifier(ClassifierMixin, Filter):
         jump_scale: sigma, the standard deviation of a big jump of a weight in one time step.
         shrink: c > 1; a small jump is so many times smaller.
         jump_prob: phi, the probability of a big jump.
-        keep: gamma in (0, 1], the probability that an internal weight's mean is kept.
+        keep: gamma in (0, 1], the probability that the mean of a weight between two hidden layers is kept (gradient
+            projection only).
         initial_scale: standard deviation of the weights before any data.
         level_scale: standard deviation of an extra jump of the outputs' biases (natural projection only).
         projection: "natural" (closed form), "gradient" (the paper's descent) or "auto" (by the number of rows).
@@ -99,7 +100,7 @@ class HMNNClassifier(ClassifierMixin, Filter):
     def _checked(self, X: Any, y: Any, reset: bool) -> tuple[ndarray, ndarray]:  # noqa: N803 - scikit-learn's name
         x, y = validate_data(self, X, y, dtype=np.float64, reset=reset)
         check_classification_targets(y)
-        return x, y
+        return fitting("X", x), y
 
     def _first_or_next(self, X: Any, y: Any, classes: Any) -> tuple[ndarray, ndarray]:  # noqa: N803
         x, y = self._checked(X, y, reset=not hasattr(self, "memory_"))

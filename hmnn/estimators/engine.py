@@ -98,6 +98,12 @@ def engine(settings: Settings, columns: int, outputs: int, kind: str) -> Engine:
     hidden = settings.hidden
     if not isinstance(hidden, tuple | list):
         raise _check.fail("hidden", "a tuple of widths such as (64, 64)", hidden)
+    # Before the cache, to which 50 and 50.0 are the same.
+    for name in ("epochs", "minibatch"):
+        _check.count(name, getattr(settings, name))
+    _check.positive("learning_rate", settings.learning_rate)
+    if _check.choice("projection", settings.projection, PROJECTIONS) == "natural" and settings.keep != 1:
+        raise _check.fail("keep", "1 with projection='natural', which drops nothing", settings.keep)
     try:
         return _engine(settings._replace(hidden=tuple(hidden)), columns, outputs, kind)
     except TypeError as error:
@@ -108,11 +114,7 @@ def engine(settings: Settings, columns: int, outputs: int, kind: str) -> Engine:
 
 @lru_cache(maxsize=128)
 def _engine(settings: Settings, columns: int, outputs: int, kind: str) -> Engine:
-    _check.choice("projection", settings.projection, PROJECTIONS)
     kernel = kernels.jump(settings.memory, settings.jump_scale, settings.shrink, settings.jump_prob)
-    _check.count("epochs", settings.epochs)
-    _check.positive("learning_rate", settings.learning_rate)
-    _check.count("minibatch", settings.minibatch)
     network = mlp(columns, settings.hidden, outputs)
     plan, model = natural.assembled(
         network,
@@ -215,8 +217,8 @@ def _gradient(settings: Settings, rows: int) -> bool:
 
 def _take(machine: Engine, memory: Memory, x: ndarray, y: ndarray, weight: ndarray) -> tuple[Moments, Any, Any, Any]:
     model = _with_noise(machine, memory)
-    data = (base.pad(a) for a in (_float(x), y, _float(weight)))
-    law, info = natural.take(machine.plan, model, memory.law, *data)
+    counted = _filled(_float(weight), base.bucket(len(x)))
+    law, info = natural.take(machine.plan, model, memory.law, base.pad(_float(x)), base.pad(y), counted)
     return law, info.surprise, info.residual, info.drift
 
 

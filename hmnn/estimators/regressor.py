@@ -14,7 +14,7 @@ from hmnn.core.natural import Outlook
 from hmnn.estimators import engine, inputs
 from hmnn.estimators.engine import Memory
 from hmnn.estimators.inputs import Scaler
-from hmnn.estimators.scikit import Filter, Uncertainty, whole
+from hmnn.estimators.scikit import Filter, Uncertainty, fitting, whole
 
 
 class HMNNRegressor(RegressorMixin, Filter):
@@ -80,7 +80,7 @@ class HMNNRegressor(RegressorMixin, Filter):
 
     def _checked(self, X: Any, y: Any, reset: bool) -> tuple[ndarray, ndarray]:  # noqa: N803 - scikit-learn's name
         x, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True, reset=reset)
-        return x, y.astype(np.float64)
+        return fitting("X", x), fitting("y", y.astype(np.float64))
 
     def _absorbed(self, scaler: Scaler, y: ndarray, weight: ndarray) -> Scaler:
         return inputs.absorbed(scaler, y[:, None], weight)

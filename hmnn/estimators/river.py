@@ -29,7 +29,7 @@ except ImportError:
 class HMNNClassifier(Rows, base.MiniBatchClassifier):
     """A neural network classifier whose weights move in time, one row at a time.
 
-    Parameters are those of `hmnn.HMNNClassifier`; `seed` is its `random_state`.
+    Parameters are those of `hmnn.estimators.HMNNClassifier` without those of its descent; `seed` is its `random_state`.
     """
 
     _labels: Mapping[Any, int] = MappingProxyType({})
@@ -95,7 +95,7 @@ class HMNNClassifier(Rows, base.MiniBatchClassifier):
 class HMNNRegressor(Rows, base.MiniBatchRegressor):
     """A neural network regressor whose weights move in time, one row at a time.
 
-    Parameters are those of `hmnn.HMNNRegressor`; `seed` is its `random_state`.
+    Parameters are those of `hmnn.estimators.HMNNRegressor` without those of its descent; `seed` is its `random_state`.
     """
 
     def learn_one(self, x: Any, y: Any) -> None:

@@ -35,8 +35,8 @@ class Rows:
         jump_prob: Number = 0.5,
         initial_scale: Number = 0.3,
         level_scale: Number = 0.03,
-        standardise: bool = True,
-        seed: int | None = None,
+        standardise: Any = True,
+        seed: Any = None,
     ) -> None:
         self.hidden = hidden
         self.memory = memory
@@ -52,6 +52,10 @@ class Rows:
         self._waiting: list[tuple[ndarray, float | int]] = []
         self._learned: Memory | None = None
         self._machine()  # a bad parameter is told at once
+        if not isinstance(standardise, bool | np.bool_):
+            raise _check.fail("standardise", "True or False", standardise)
+        if seed is not None:
+            _check.count("seed", seed, least=0)
 
     def _settings(self) -> Settings:
         names = [name for name in Settings._fields if name in self.__dict__]
@@ -66,8 +70,7 @@ class Rows:
 
     def _now(self) -> Memory:
         if self._learned is None:
-            chance = int(np.random.default_rng().integers(2**31))
-            seed = chance if self.seed is None else _check.count("seed", self.seed, least=0)
+            seed = int(np.random.default_rng().integers(2**31)) if self.seed is None else int(self.seed)
             self._learned = engine.start(self._machine(), seed, self._columns)
         return self._learned
 

@@ -47,6 +47,14 @@ def whole(method: Callable[..., Any]) -> Callable[..., Any]:
     return safe
 
 
+def fitting(name: str, values: ndarray) -> ndarray:
+    """Refuse numbers that single precision, in which the network computes, does not have."""
+    if values.size and np.abs(values).max() > _check.LARGEST:
+        row = int(np.argwhere(np.abs(values) > _check.LARGEST)[0][0])
+        raise ValueError(f"{name} must fit in float32. Got {np.ravel(values[row])[:5]} in row {row}.")
+    return values
+
+
 class Filter(BaseEstimator):
     """The common part of `HMNNClassifier` and `HMNNRegressor`."""
 
@@ -108,12 +116,7 @@ class Filter(BaseEstimator):
     def save(self, path: Any) -> Path:
         """Write the estimator to a directory, whole and verified; nothing in it can run code when loaded."""
         check_is_fitted(self, "memory_")
-        try:
-            parameters = json.dumps(self.get_params(deep=False))
-        except TypeError:
-            raise _check.fail(
-                "random_state", "None or a whole number in a model that is saved", self.random_state
-            ) from None
+        parameters = json.dumps({name: _plain(name, value) for name, value in self.get_params(deep=False).items()})
         names = getattr(self, "feature_names_in_", None)
         return store.save(
             {
@@ -184,6 +187,19 @@ class Filter(BaseEstimator):
     def _look(self, X: Any, horizon: int = 0) -> tuple[Outlook, Memory]:  # noqa: N803 - scikit-learn's name
         """The outlook of new rows, and the memory it was made with."""
         check_is_fitted(self, "memory_")
-        x = validate_data(self, X, dtype=np.float64, reset=False)
+        x = fitting("X", validate_data(self, X, dtype=np.float64, reset=False))
         memory = self.memory_ if horizon == 0 else engine.advance(self._engine(), self.memory_, horizon)
-        return engine.look(self._engine(), memory, inputs.beside(memory.x, x) if self.standardise else x), memory
+        seen = engine.look(self._engine(), memory, inputs.beside(memory.x, x) if self.standardise else x)
+        if not np.isfinite(seen.outputs).all():
+            row = int(np.argwhere(~np.isfinite(seen.outputs))[0][0])
+            raise _check.fail("X", "such that the network's outputs are finite", f"row {row}, {x[row].ravel()[:5]}")
+        return seen, memory
+
+
+def _plain(name: str, value: Any) -> Any:
+    """A parameter as JSON has it; searches give NumPy's numbers."""
+    try:
+        return json.loads(json.dumps(value, default=lambda number: number.item()))
+    except (TypeError, ValueError, AttributeError):
+        allowed = "None or a whole number" if name == "random_state" else "made of numbers and words"
+        raise _check.fail(name, f"{allowed} in a model that is saved", value) from None

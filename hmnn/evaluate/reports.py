@@ -101,6 +101,7 @@ def compare(
     _check.number("fading", fading, "above 0 and at most 1", lambda v: 0 < v <= 1)
     _check.number("level", level, "above 0 and below 1", lambda v: 0 < v < 1)
     _check.count("lag_window", lag_window)
+    _check.number("lag_tolerance", lag_tolerance, "at least 0", lambda v: v >= 0)
     settings = Settings(rows, window, fading, level, lag_window, lag_tolerance)
     scored, failed = {}, {}
     for name, model in models.items():

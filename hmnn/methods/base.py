@@ -68,9 +68,14 @@ def array(name: str, values: Any, where: str) -> np.ndarray:
 
 
 def pad(values: np.ndarray) -> np.ndarray:
-    """A copy with rows of zeros up to the bucket; a copy always, since JAX may read it after the caller goes on."""
+    """A copy, always, since JAX may read it after the caller goes on, with its first row again up to the bucket.
+
+    A real row, since a network or a likelihood need not be defined at 0: a gradient that is not finite stays so when
+    it is counted 0 times.
+    """
     padded = np.zeros((bucket(len(values)), *values.shape[1:]), values.dtype)
     padded[: len(values)] = values
+    padded[len(values) :] = values[0] if len(values) else 0
     return padded
 
 
@@ -92,5 +97,5 @@ def check_labels(likelihood: Any, outputs: int, y: np.ndarray, t: int) -> None:
 
 
 def first_rows(prediction: Prediction, rows: int) -> Prediction:
-    """Cut the padding off a prediction."""
-    return jax.tree.map(lambda a: a[:rows], prediction)
+    """Cut the padding off a prediction; in NumPy, since JAX would compile for every number of rows."""
+    return jax.tree.map(lambda a: jax.device_put(np.asarray(a)[:rows]), prediction)

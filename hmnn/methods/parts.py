@@ -78,6 +78,8 @@ def optimiser(optimiser: Any) -> Any:
 def key(key: Any) -> Key:
     """A key, or the one of this seed."""
     if isinstance(key, int | np.integer) and not isinstance(key, bool):
+        if not -(2**31) <= key < 2**32:  # JAX would take it modulo 2^32 without a word
+            raise _check.fail("key", "a seed that fits in 32 bits", key)
         return jax.random.key(int(key))
     if not (hasattr(key, "dtype") and jax.dtypes.issubdtype(key.dtype, jax.dtypes.prng_key)) or key.ndim != 0:
         raise _check.fail("key", "one jax.random.key(seed) or a whole number", type(key).__name__)

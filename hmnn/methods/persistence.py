@@ -27,7 +27,7 @@ class State(NamedTuple):
 
 
 class Info(NamedTuple):
-    """Nothing can go wrong."""
+    """Whether what is remembered is finite."""
 
     finite: Bool[Array, ""]
 

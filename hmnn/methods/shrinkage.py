@@ -49,7 +49,7 @@ def shrinkage(outputs: Number, lag: Number = 1, fresh: Number = 1) -> Method:
         columns(outputs),
         likelihoods.gaussian(),
         init=partial(_init, outputs, lag),
-        step=lambda state, batch: (_step(state, batch, fresh), Info(jnp.array(True))),
+        step=lambda state, batch: _step(state, batch, fresh),
         advance=training.advance,
         predict=predict,
     )
@@ -61,12 +61,13 @@ def _init(outputs: int, lag: int, key: Key) -> State:
     return State(*start, zero, zero)
 
 
-def _step(state: State, batch: Batch, fresh: int) -> State:
+def _step(state: State, batch: Batch, fresh: int) -> tuple[State, Info]:
     lag, seen = len(state.recent), int(state.seen)
     before = Recent(*state[:3])
     series = np.asarray(state.recent)[lag - seen :]
     series = np.concatenate([series, news(before, batch, fresh)]).astype(np.float64)
     old, later = series[: max(len(series) - lag, 0)], series[lag:]
     product, square = float(state.product) + (old * later).sum(), float(state.square) + (old * old).sum()
-    dtype = state.product.dtype
-    return State(*remember(before, batch, fresh), jnp.asarray(product, dtype), jnp.asarray(square, dtype))
+    with np.errstate(over="ignore"):  # told by `finite`
+        sums = np.array([product, square]).astype(state.product.dtype)
+    return State(*remember(before, batch, fresh), *jnp.asarray(sums)), Info(jnp.asarray(np.isfinite(sums).all()))

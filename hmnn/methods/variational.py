@@ -146,7 +146,7 @@ def _descend(plan: Plan, model: Model, batch: Batch, task: Task, posterior: Any,
 
 @partial(jax.jit, static_argnums=0, compiler_options=compilation.SELDOM)
 def _look(plan: Plan, model: Model, state: State, path: Path, batch: Batch, undone: Any) -> tuple[State, Info]:
-    after = filtering.moved(plan, model, state, path)
+    after = filtering.moved(plan, model, state, path, undone)
     return after, filtering.look(plan, model, state, after, batch, undone)
 
 

@@ -77,5 +77,5 @@ def _is_weight(leaf: Any) -> bool:
 
 def _check_weights(weights: PyTree) -> None:
     leaves = jax.tree.leaves(weights)
-    if not leaves or not all(jnp.issubdtype(leaf.dtype, jnp.floating) for leaf in leaves):
-        raise _check.fail("weights", "one or more floating-point arrays", [str(leaf.dtype) for leaf in leaves])
+    if not leaves or not all(leaf.dtype in (jnp.float32, jnp.float64) for leaf in leaves):
+        raise _check.fail("weights", "one or more arrays of float32 or float64", [str(leaf.dtype) for leaf in leaves])

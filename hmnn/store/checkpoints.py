@@ -38,7 +38,7 @@ def save(state: Any, path: Any, config: Any = None, *, finite: bool = True, file
         finite: whether floating-point arrays must be finite, now and when the state is loaded.
         files: the operations on files.
     """
-    path = Path(os.path.abspath(path))
+    path = Path(os.path.realpath(path))
     _ours(path)
     listed, arrays = leaves.describe(state)
     buffers = tensors.pack(arrays)
@@ -61,7 +61,7 @@ def load(path: Any, like: Any = None) -> Any:
             is made of dictionaries, lists and NumPy arrays: types are never taken from a file, as that would run code.
             A part of `like` that is `...` takes what is on disk in that plain form.
     """
-    path = Path(os.path.abspath(path))
+    path = Path(os.path.realpath(path))
     manifest, arrays = read(path)
     fill = leaves.plain if like is None else partial(leaves.fill, like=like)
     return fill(_where(path), manifest["tree"], arrays)
@@ -69,7 +69,7 @@ def load(path: Any, like: Any = None) -> Any:
 
 def exists(path: Any) -> bool:
     """Whether there is something to load at `path`, also when its writer was killed in the middle of replacing it."""
-    return place(Path(os.path.abspath(path))).exists()
+    return place(Path(os.path.realpath(path))).exists()
 
 
 def place(path: Path) -> Path:

@@ -11,7 +11,7 @@ from hmnn.store.trajectories import Trajectory
 
 def inspect(path: Any) -> dict[str, Any]:
     """Kind, time step, config, arrays, sizes and versions; an error if anything fails its checksum."""
-    folder = Path(os.path.abspath(path))
+    folder = Path(os.path.realpath(path))
     trajectory = any(folder.glob("*.records")) if (folder / NAME).exists() else False
     return _trajectory(folder) if trajectory else _checkpoint(folder)
 

@@ -14,8 +14,8 @@ from hmnn.store.tensors import CODES
 
 VALUES = {"NoneType": type(None), "bool": bool, "int": int, "float": float, "str": str}
 NOT_NEGATIVE = ("nu", "scale", "variance")
-"""Fields that hold scales or squares; a posterior's own fields below are free of that."""
-FREE = ("location", "rho")
+"""Fields that hold scales or squares, unless they are a user's names for weights, below one of `FREE`."""
+FREE = ("location", "rho", "weights", "anchor", "mu", "trace")
 Leaf = dict[str, Any]
 
 

@@ -8,6 +8,7 @@ it is ignored by readers and cut off by the next writer.
 
 import bisect
 import hashlib
+import json
 import os
 from contextlib import suppress
 from itertools import pairwise
@@ -39,11 +40,11 @@ class Trajectory:
             path: its directory.
             every: keep only time steps that `every` divides; 1 if not given, or what the directory says.
             config: anything that JSON knows, kept in the manifest.
-            finite: whether floating-point arrays must be finite.
+            finite: whether floating-point arrays must be finite; what the directory says, if it is there.
             files: the operations on files.
         """
         self.path = Path(os.path.abspath(path))
-        self.files, self.finite, self.config = files, finite, config
+        self.files, self.config = files, config
         self._where = f"trajectory {str(self.path)!r}"
         self._manifest: dict[str, Any] | None = None
         self._lock: int | None = None
@@ -51,9 +52,11 @@ class Trajectory:
         self._segment = 0
         every = None if every is None else _check.count("every", every)
         manifest = self.manifest()
-        if manifest and (every not in (None, manifest["every"]) or config not in (None, manifest["config"])):
+        said = None if config is None else json.loads(json.dumps(config))  # as the manifest has it: tuples are lists
+        if manifest and (every not in (None, manifest["every"]) or said not in (None, manifest["config"])):
             raise ValueError(f"every and config must be those of {self._where}, {manifest['every']} and so on.")
         self.every = manifest["every"] if manifest else every or 1
+        self.finite = manifest["flags"]["finite"] if manifest else finite
 
     def append(self, t: int, posterior: Any) -> bool:
         """Keep the posterior of time step t, if `every` divides t; it is on disk when this returns.

@@ -40,6 +40,8 @@ BAD = {
     "no rows": (np.ones((0, 3)), Y[:0]),
     "NaN in x": (with_cell(np.nan), Y[:8]),
     "infinity in x": (with_cell(np.inf), Y[:8]),
+    "1e300 in x": (with_cell(1e300), Y[:8]),
+    "1e39 in x": (with_cell(1e39), Y[:8]),
     "NaN in y": (X[:8], np.where(np.arange(8) == 2, np.nan, Y[:8])),
     "another length": (X[:8], Y[:7]),
     "y with two columns": (X[:8], np.stack([Y[:8]] * 2, axis=1)),
@@ -60,6 +62,39 @@ def test_a_bad_batch_leaves_no_trace(kind, bad):
             method(*BAD[bad])
     assert frozen(model) == before
     np.testing.assert_array_equal(model.partial_fit(*GOOD).predict(X), straight.partial_fit(*GOOD).predict(X))
+
+
+@pytest.mark.parametrize("standardise", [True, False])
+@pytest.mark.parametrize("kind", [HMNNClassifier, HMNNRegressor])
+def test_a_question_with_numbers_that_single_precision_has_not_is_refused(kind, standardise):
+    model = kind(**SMALL, standardise=standardise).fit(X, Y)
+    with pytest.raises(ValueError, match=r"^X must fit in float32\. Got .* in row 3\.$"):
+        model.predict(with_cell(1e300))
+    if not standardise:
+        law = model.memory_.law
+        model.memory_ = model.memory_._replace(law=law._replace(mean=1e9 * law.mean))
+        with pytest.raises(ValueError, match=r"^X must be such that the network's outputs are finite\. Got 'row 3, "):
+            model.predict(with_cell(3e38))
+    assert np.isfinite(model.predict(X[:1])).all()
+
+
+def test_targets_that_single_precision_has_not_are_refused():
+    model = HMNNRegressor(**SMALL).fit(X, Y)
+    before = frozen(model)
+    for learn in (model.partial_fit, model.progress):
+        with pytest.raises(ValueError, match=r"^y must fit in float32\. Got \[1\.e\+155\] in row 2\.$"):
+            learn(X[:8], np.where(np.arange(8) == 2, 1e155, Y[:8]))
+    assert frozen(model) == before
+
+
+def test_a_count_is_checked_whatever_was_built_before():
+    HMNNClassifier(**SMALL, epochs=50).fit(X, Y)
+    with pytest.raises(ValueError, match=r"^epochs must be a whole number of at least 1\. Got 50\.0\.$"):
+        HMNNClassifier(**SMALL, epochs=50.0).fit(X, Y)
+    with pytest.raises(
+        ValueError, match=r"^keep must be 1 with projection='natural', which drops nothing\. Got 0\.5\.$"
+    ):
+        HMNNClassifier(**SMALL, keep=0.5).fit(X, Y)
 
 
 def test_labels_must_be_known():
@@ -168,4 +203,4 @@ def test_an_outlier_is_survived():
         assert np.isfinite(model.predict(X)).all()
     model = HMNNRegressor(**SMALL).fit(X, Y.astype(float))
     model.partial_fit(X[:1], [1e6])
-    assert np.isfinite(model.predict(X)).all()
+    assert np.isfinite(model.predict(X[:1])).all()

@@ -109,6 +109,13 @@ def test_a_bad_question_leaves_no_trace(kind):
     assert frozen(model) == before
 
 
+@pytest.mark.parametrize(("name", "value"), [("standardise", "no"), ("seed", -1), ("seed", 0.5)])
+def test_a_bad_parameter_is_told_at_once(name, value):
+    for kind in (door.HMNNClassifier, door.HMNNRegressor):
+        with pytest.raises(ValueError, match=f"^{name} must be "):
+            kind(**{name: value})
+
+
 def test_a_row_that_is_refused_late_is_as_never_seen():
     straight, model = (door.HMNNRegressor(**SMALL, standardise=False) for _ in range(2))
     rows = TABLE.to_dict("records")

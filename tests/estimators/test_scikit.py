@@ -76,6 +76,20 @@ def test_saved_and_loaded_goes_on_like_the_original(tmp_path, labels):
         HMNNRegressor.load(tmp_path / "model")
 
 
+def test_numbers_of_numpy_are_saved_and_what_cannot_be_is_named(tmp_path):
+    x, y = np.random.default_rng(0).normal(size=(20, 2)), np.arange(20) % 2
+    settings = {"hidden": (np.int64(4),), "epochs": np.int64(20), "memory": np.float32(0.5), "standardise": np.True_}
+    model = HMNNClassifier(**settings, random_state=np.int64(3)).fit(x, y)
+    loaded = HMNNClassifier.load(model.save(tmp_path / "a"))
+    assert (loaded.hidden, loaded.epochs, loaded.random_state) == ((4,), 20, 3)
+    np.testing.assert_array_equal(loaded.predict_proba(x), model.predict_proba(x))
+    chance = HMNNClassifier(hidden=(4,), random_state=np.random.RandomState(0)).fit(x, y)
+    with pytest.raises(
+        ValueError, match=r"^random_state must be None or a whole number in a model that is saved\. Got"
+    ):
+        chance.save(tmp_path / "b")
+
+
 def test_both_projections_follow_each_other():
     x, y = rows(400, 1)
     settings = {"hidden": (8,), "epochs": 40, "random_state": 0}

@@ -217,6 +217,11 @@ def test_a_model_that_raises_is_named_with_its_row_and_does_not_stop_the_others(
     assert [row["model"] for row in report.table()] == ["counter"]
 
 
+def test_a_tolerance_is_checked_before_anything_runs():
+    with pytest.raises(ValueError, match=r"^lag_tolerance must be at least 0\. Got -1\.0\.$"):
+        evaluate.compare({}, labels(), lag_tolerance=-1.0)
+
+
 def test_what_is_no_model_and_no_labels_is_refused():
     with pytest.raises(ValueError, match=r"model must be a model with partial_fit and predict, .* Got 'dict'."):
         evaluate.prequential({}, labels())

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import hmnn
-from hmnn import Dataset
+from hmnn import Dataset, DivergenceError
 from hmnn.core.likelihoods import gaussian
 from hmnn.data import windows
 from hmnn.methods import dropconnect, lstm, persistence, shrinkage
@@ -159,6 +159,13 @@ def test_shrinkage_is_least_squares_over_all_that_was_seen(lag):
 def test_settings_are_checked_at_the_door(call, said):
     with pytest.raises(ValueError, match=f"^{said}"):
         call()
+
+
+def test_shrinkage_refuses_sums_that_are_not_finite():
+    method = shrinkage(1)
+    state, _ = method.step(method.init(0), Dataset(np.ones((3, 1)), np.array([1.0, 2.0, 3e19])))
+    with pytest.raises(DivergenceError, match=r"^The update at t = 2 is not finite; the state is unchanged"):
+        method.step(state, Dataset(np.ones((1, 1)), np.ones(1)))
 
 
 def test_a_diverging_descent_is_refused_and_the_state_stays():

@@ -44,6 +44,26 @@ def traces(run) -> int:
     return len(CALLS) - before
 
 
+def test_predictions_of_any_number_of_rows_compile_for_few_sizes():
+    method, compiled = hmnn.hmnn(NETWORK, "gaussian", **FIXED), []
+    state = method.init(0)
+
+    def heard(event, seconds, **_):
+        if event.endswith("backend_compile_duration"):
+            compiled.append(event)
+
+    jax.monitoring.register_event_duration_secs_listener(heard)
+    try:
+        for rows in range(1, 60):
+            assert len(method.predict(state, data(rows).x).mean) == rows
+        few = len(compiled)
+        jax.jit(lambda x: x + 1)(jnp.ones(7)).block_until_ready()
+    finally:
+        jax.monitoring.unregister_event_duration_listener(heard)
+    assert few <= 4 * 4  # sizes 8, 16, 32 and 64, and what each needs once
+    assert len(compiled) > few  # compilations are heard
+
+
 def filter_stream(steps: int = 3, **settings):
     method = hmnn.hmnn(NETWORK, "gaussian", **FIXED | settings)
     state = method.init(0)

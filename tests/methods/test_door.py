@@ -328,12 +328,28 @@ def test_targets_may_have_as_many_columns_as_the_network_has_outputs():
         base.check_labels(likelihoods.gaussian(), 2, np.zeros(4), 1)
 
 
+def test_a_keep_that_drops_nothing_is_told():
+    with pytest.warns(
+        UserWarning, match=r"^keep drops nothing: keep_where = 'internal' names no leaf of this network\."
+    ):
+        hmnn.hmnn(hmnn.mlp(2, (3,), 2), "categorical", keep=0.5)
+    for settings in ({"keep": 1.0}, {"keep": 0.5, "keep_where": "none"}, {"keep": 0.5, "keep_where": "all"}):
+        hmnn.hmnn(hmnn.mlp(2, (3,), 2), "categorical", **settings)  # a warning would be an error
+
+
 def test_keep_is_checked_leaf_by_leaf():
     rates = jax.tree.map(lambda w: 0.5, SHAPES)
     leaves, structure = jax.tree.flatten(rates)
     leaves[2] = 1.5
     with pytest.raises(ValueError, match=r"^keep must be in \(0, 1\]\. Got 1\.5\.$"):
         families.assign(SHAPES, structure.unflatten(leaves), "all")
+
+
+@pytest.mark.parametrize("seed", [2**32, 2**64, -(2**31) - 1])
+def test_a_seed_that_jax_would_cut_is_refused(seed):
+    method = hmnn.hmnn(hmnn.linear(2), "gaussian")
+    with pytest.raises(ValueError, match=rf"^key must be a seed that fits in 32 bits\. Got {seed}\.$"):
+        method.init(seed)
 
 
 def test_a_good_number_comes_back_as_a_float():

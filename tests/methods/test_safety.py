@@ -13,7 +13,8 @@ import pytest
 
 import hmnn
 from hmnn import Dataset, DivergenceError
-from hmnn.methods import variational
+from hmnn.core import kernels
+from hmnn.methods import natural, variational
 
 MARK = 777.0
 """An input for which the network below has no finite output."""
@@ -93,8 +94,29 @@ def test_one_epoch_that_is_not_finite_is_undone_counted_and_told(once):
 def test_the_first_batch_may_be_the_one_that_is_not_finite(once):
     with pytest.warns(RuntimeWarning, match="t = 1"):
         state, _ = once.step(once.init(0), poisoned(0))
-    assert is_finite(state)
-    assert is_finite(filtered(once, data(1), state=state))
+    assert bits(state.posterior) == bits(once.init(0).posterior)  # lambda_0, and no guess in its place
+    assert (int(state.t), int(state.seen)) == (1, 0)
+    after = filtered(once, data(1), state=state)
+    assert is_finite(after)
+    assert int(after.seen) == 1
+
+
+METHODS = {
+    "hmnn": lambda network: hmnn.hmnn(network, "gaussian", epochs=3, learning_rate=1e-4),
+    "natural": lambda network: natural.build(network, "gaussian", kernels.jump()),
+    "ewc": lambda network: hmnn.methods.ewc(network, "gaussian", epochs=3, learning_rate=1e-4),
+    "dropconnect": lambda network: hmnn.methods.dropconnect(network, "gaussian", epochs=3, learning_rate=1e-4),
+    "laplace": lambda network: hmnn.methods.laplace(network, "gaussian"),
+}
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_a_network_need_not_be_defined_where_there_are_no_data(name):
+    """Rows that fill up a batch are counted 0 times, and 0 times a gradient that is not finite is not finite."""
+    network = hmnn.from_functions(init, lambda w, x: x / jnp.linalg.norm(x, axis=1, keepdims=True) @ w["w"])
+    method = METHODS[name](network)
+    state, _ = method.step(method.init(0), data(0, rows=5))  # a warning would be an error
+    assert np.isfinite(method.predict(state, data(1, rows=3).x).mean).all()
 
 
 def test_patience_epochs_in_a_row_raise_and_cost_nothing(often):

@@ -195,6 +195,12 @@ def test_from_functions_needs_two_functions_and_floating_point_weights():
             hmnn.from_functions(bad, abs)
 
 
+def test_weights_in_half_precision_are_refused():
+    for dtype in (jnp.bfloat16, jnp.float16):
+        with pytest.raises(ValueError, match=r"^weights must be one or more arrays of float32 or float64\. Got"):
+            hmnn.from_functions(lambda key, dtype=dtype: jnp.ones(2, dtype), lambda w, x: x @ w)
+
+
 def test_from_flax_needs_a_module_with_nothing_but_params():
     linen = pytest.importorskip("flax.linen", reason="flax is an optional extra")
     x = np.zeros((1, 3), np.float32)

@@ -71,7 +71,9 @@ def promotion():
 @pytest.mark.parametrize("optimiser", ["sgd", "adam"])
 @pytest.mark.usefixtures("promotion")  # Adam of optax mixes integers and floats
 def test_saved_and_resumed_at_every_t_is_the_straight_run(tmp_path, optimiser):
-    method = hmnn.hmnn(hmnn.linear(2, 2), "categorical", epochs=3, minibatch=8, keep=0.7, optimiser=optimiser)
+    method = hmnn.hmnn(
+        hmnn.linear(2, 2), "categorical", epochs=3, minibatch=8, keep=0.7, keep_where="all", optimiser=optimiser
+    )
     states = [method.init(7)]
     for data in batches():
         states.append(method.step(states[-1], data)[0])
@@ -267,6 +269,24 @@ def test_what_is_not_a_checkpoint_is_never_replaced(tmp_path):
     assert (tmp_path / "mine/thesis.tex").read_text() == "dear"
     with pytest.raises(FileNotFoundError, match="There is no checkpoint"):
         hmnn.load(tmp_path / "nowhere")
+
+
+def test_a_link_leads_to_its_checkpoint_and_costs_nothing(tmp_path):
+    hmnn.save({"n": 1}, tmp_path / "ckpt-5")
+    (tmp_path / "latest").symlink_to("ckpt-5")
+    for n in (2, 3):
+        hmnn.save({"n": n}, tmp_path / "latest")
+        assert hmnn.load(tmp_path / "latest") == hmnn.load(tmp_path / "ckpt-5") == {"n": n}
+    assert (tmp_path / "latest").is_symlink()
+    assert sorted(os.listdir(tmp_path)) == ["ckpt-5", "latest"]
+
+
+def test_a_users_names_for_weights_may_be_those_of_scales(tmp_path):
+    weights = Mixed(scale=np.array([-1.0, 2.0]))
+    for field in ("weights", "anchor", "mu"):
+        hmnn.save(Pair(1, NamedTuple("State", [(field, object)])(weights)), tmp_path / field)
+    with pytest.raises(ValueError, match="must hold no negative scale"):
+        hmnn.save(weights, tmp_path / "scale")
 
 
 def test_the_second_writer_is_told_who_the_first_is(tmp_path):

@@ -46,6 +46,16 @@ def test_thinned_and_found_by_t(tmp_path):
         trajectory.at(3, like=posterior(0, size=4))
 
 
+def test_what_was_said_of_it_at_first_stays_and_may_be_said_again(tmp_path):
+    with hmnn.Trajectory(tmp_path / "a", config={"hidden": (64, 64)}) as history:
+        history.append(0, {"w": np.ones(2)})
+    again = hmnn.Trajectory(tmp_path / "a", config={"hidden": (64, 64)}, finite=False)
+    with pytest.raises(ValueError, match="must hold finite numbers"):  # else it could not be read
+        again.append(1, {"w": np.array([np.nan, 1.0])})
+    with pytest.raises(ValueError, match="every and config must be those of"):
+        hmnn.Trajectory(tmp_path / "a", config={"hidden": (64, 65)})
+
+
 def test_nothing_is_there_before_the_first_append(tmp_path):
     trajectory = hmnn.Trajectory(tmp_path / "a")
     assert (len(trajectory), trajectory.last, trajectory.times.tolist()) == (0, None, [])

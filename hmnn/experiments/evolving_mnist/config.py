@@ -97,7 +97,7 @@ PROFILES = {
         validation_rows=64,
         test_rows=64,
         steps=3,
-        hidden=(16,),
+        hidden=(16, 16),
         epochs=30,
         draws=4,
     ),

@@ -94,14 +94,14 @@ def outcome(
     trials = {p: {m: _tried(config, p, m, marks) for m in config.methods} for p in config.protocols}
     paired = {p: {k: {s: d._asdict() for s, d in by.items()} for k, by in pairs[p].items()} for p in pairs}
     record = found | {"ceiling": best, "paired": paired, "tried": trials, "forecast_seconds": forecast}
-    lines = {
-        key: {p: {LABELS[m]: np.array(found[p][m]["by_step"][key]) for m in config.methods} for p in config.protocols}
+    accuracy, expected = (
+        {p: {LABELS[m]: np.array(found[p][m]["by_step"][key]) for m in config.methods} for p in config.protocols}
         for key in ("accuracy", "expected_accuracy")
-    }
+    )
     return Outcome(
         record,
         table,
-        lambda folder: figures.draw(*lines.values(), chances(config.steps), folder),
+        lambda folder: figures.draw(accuracy, expected, chances(config.steps), folder),
         summary,
         {p: {m: chosen[p, m] for m in config.methods} for p in config.protocols},
         {"chances": chances(config.steps).astype(np.float32), "labels": {m: LABELS[m] for m in config.methods}}
