@@ -175,7 +175,7 @@ def test_what_an_info_has_to_tell():
 
 
 def test_every_part_of_the_moons_tells_every_time_step():
-    small = ["rows=40", "epochs=1", "draws=2", "grid=5", "hidden=4"]
+    small = ["rows=40", "epochs=1", "draws=2", "grid=5", "hidden=4,4"]
     monitor = Listening()
     two_moons.EXPERIMENT.run(override(two_moons.PROFILES["smoke"], small), 0, monitor)
     heard = [entry for entry in monitor.heard if isinstance(entry, tuple)]

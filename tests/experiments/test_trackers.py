@@ -79,7 +79,7 @@ def test_a_run_stopped_by_sigterm_with_two_workers_goes_on_in_both(hmnn, tmp_pat
     folder = tmp_path / "a walk"
     (tmp_path / "stop").touch()
     code, said = hmnn("--profile", "smoke", "--out", "a walk", "--workers", "2", *both)
-    assert (code, said) == (143, "hmnn: stopped; go on with: hmnn run walk --resume a walk " + " ".join(both))
+    assert (code, said) == (143, "hmnn: stopped; go on with: hmnn run walk --resume 'a walk' " + " ".join(both))
     assert 2 <= len(told(folder / NAME)) < 8
     run, metrics = run_of(folder)
     assert run.info.status == "KILLED"

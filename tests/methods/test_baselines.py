@@ -146,7 +146,10 @@ def test_shrinkage_is_least_squares_over_all_that_was_seen(lag):
     ("call", "said"),
     [
         (lambda: dropconnect(LINEAR, "gaussian", keep=0.0), r"keep must be in \(0, 1\]. Got 0.0."),
-        (lambda: dropconnect(LINEAR, "gaussian", epochs=0), "epochs must be a whole number of at least 1. Got 0."),
+        (
+            lambda: dropconnect(LINEAR, "gaussian", keep_where="all", epochs=0),
+            "epochs must be a whole number of at least 1. Got 0.",
+        ),
         (
             lambda: lstm(1, 1, "gaussian", hidden=()),
             r"hidden must be a tuple of widths such as \(500, 500, 500\). Got \(\).",
@@ -169,7 +172,7 @@ def test_shrinkage_refuses_sums_that_are_not_finite():
 
 
 def test_a_diverging_descent_is_refused_and_the_state_stays():
-    method = dropconnect(LINEAR, "gaussian", learning_rate=1e3, epochs=100)
+    method = dropconnect(LINEAR, "gaussian", keep=1.0, learning_rate=1e3, epochs=100)
     state = method.init(0)
     with pytest.raises(hmnn.DivergenceError, match=r"at t = 1 is not finite; the state is unchanged"):
         method.step(state, Dataset(X, Y))

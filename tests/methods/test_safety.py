@@ -105,7 +105,9 @@ METHODS = {
     "hmnn": lambda network: hmnn.hmnn(network, "gaussian", epochs=3, learning_rate=1e-4),
     "natural": lambda network: natural.build(network, "gaussian", kernels.jump()),
     "ewc": lambda network: hmnn.methods.ewc(network, "gaussian", epochs=3, learning_rate=1e-4),
-    "dropconnect": lambda network: hmnn.methods.dropconnect(network, "gaussian", epochs=3, learning_rate=1e-4),
+    "dropconnect": lambda network: hmnn.methods.dropconnect(
+        network, "gaussian", keep=1.0, epochs=3, learning_rate=1e-4
+    ),
     "laplace": lambda network: hmnn.methods.laplace(network, "gaussian"),
 }
 

@@ -163,7 +163,7 @@ def test_from_equinox_needs_a_function_of_a_key(build):
 def test_from_equinox_needs_a_module_that_can_be_called():
     with pytest.raises(ValueError, match=r"^build must be a function of a key that makes a callable module\. Got "):
         hmnn.from_equinox(lambda key: jnp.zeros(3))
-    with pytest.raises(ValueError, match=r"^weights must be one or more floating-point arrays\. Got \[\]\.$"):
+    with pytest.raises(ValueError, match=r"^weights must be one or more arrays of float32 or float64\. Got \[\]\.$"):
         hmnn.from_equinox(lambda key: eqx.nn.Identity())
 
 
@@ -191,7 +191,7 @@ def test_from_functions_needs_two_functions_and_floating_point_weights():
     with pytest.raises(ValueError, match=r"^apply must be a function\. Got None\.$"):
         hmnn.from_functions(zeros, None)
     for bad in (lambda key: jnp.zeros(2, jnp.int32), lambda key: {}, lambda key: (jnp.zeros(2), jnp.ones(2, bool))):
-        with pytest.raises(ValueError, match=r"^weights must be one or more floating-point arrays\. Got \["):
+        with pytest.raises(ValueError, match=r"^weights must be one or more arrays of float32 or float64\. Got \["):
             hmnn.from_functions(bad, abs)
 
 

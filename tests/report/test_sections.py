@@ -367,7 +367,7 @@ def test_methods_keep_their_colour(made):
 
 
 def test_a_run_leaves_what_its_page_needs(tmp_path):
-    small = ["rows=60", "epochs=1", "grid=6", "draws=2", "hidden=4"]
+    small = ["rows=60", "epochs=1", "grid=6", "draws=2", "hidden=4,4"]
     _, table, _ = perform(Run("two-moons", "smoke", 1, small), tmp_path, 0, "again", True, [])
     written = json.loads((tmp_path / "record.json").read_text())
     assert written["table"] == records.plain(table)
