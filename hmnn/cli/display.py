@@ -59,7 +59,7 @@ class Bar:
 
 
 @contextmanager
-def watched(keeper: Quiet, again: str, note: Note | None = None) -> Iterator[Monitor]:
+def watched(keeper: Quiet, again: str, note: Note | None = None, how: str = "go on with") -> Iterator[Monitor]:
     """A progress bar; Ctrl-C, SIGTERM and a job that fails end the run with one line that says how to go on."""
 
     def ask(number: int, _: Any) -> None:
@@ -73,9 +73,9 @@ def watched(keeper: Quiet, again: str, note: Note | None = None) -> Iterator[Mon
             yield Bar(progress, keeper, note or keeper.note)
     except KeyboardInterrupt:
         code = 128 + (ASKED or [signal.SIGINT])[0]
-        raise StoppedError(f"stopped; go on with: {again}", code) from None
+        raise StoppedError(f"stopped; {how}: {again}", code) from None
     except JobError as error:
-        raise StoppedError(f"{error} When that is mended, go on with: {again}", 2) from error
+        raise StoppedError(f"{error} When that is mended, {how}: {again}", 2) from error
     finally:
         ASKED.clear()
         for number, handler in before.items():

@@ -1,6 +1,8 @@
 """hmnn stream: models side by side on a stream, predict then learn."""
 
 import math
+import shlex
+import sys
 import time
 from collections.abc import Callable
 from importlib import import_module
@@ -58,7 +60,8 @@ def stream(
     _check.number("--level", level, "above 0 and below 1", lambda v: 0 < v < 1)
     folder = folders.fresh(out or Path("runs") / f"stream-{Path(source).stem}-{seed}", overwrite)
     began = time.perf_counter()
-    with store.locked(folder.absolute()), display.watched(Quiet(), command()) as monitor:
+    again = shlex.join(["hmnn", *sys.argv[1:]])
+    with store.locked(folder.absolute()), display.watched(Quiet(), again, how="begin again with") as monitor:
         monitor.total(len(built) * data.made["rows"])
         report = evaluate.compare(built, data, rows=chunk, window=window, level=level, tick=_ticks(monitor))
         figures = report.draw(folder)

@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 from matplotlib.image import imread
 
+from hmnn import evaluate
 from hmnn.cli import app
+from hmnn.cli.display import StoppedError
 from hmnn.evaluate import peers
 
 
@@ -92,3 +94,14 @@ def test_a_model_that_fails_is_said_at_the_end_and_the_others_are_kept(folder, m
     record = json.loads((folder / "out/record.json").read_text())
     assert list(record["metrics"]) == ["last-label"]
     assert list(record["failed"]) == ["broken"]
+
+
+def test_a_stream_that_is_stopped_says_how_to_begin_again(folder, monkeypatch):
+    def stopped(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(evaluate, "compare", stopped)
+    monkeypatch.setattr("sys.argv", ["hmnn", "stream", "sea", "--out", "a b"])
+    with pytest.raises(StoppedError) as ended:
+        stream("sea", "--rows", "50", "--models", "last-label", "--out", "a b")
+    assert ended.value.args[0] == "stopped; begin again with: hmnn stream sea --out 'a b'"
