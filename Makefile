@@ -3,13 +3,17 @@ PYTHON ?= $(shell command -v python3.11 >/dev/null 2>&1 && python3.11 --version 
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: demo test lint docs notebooks bench lock
+.PHONY: demo test newest lint docs notebooks bench lock
 
 demo: $(READY)
 	$(BIN)/hmnn run two-moons --profile quick --out runs/demo --overwrite
 
 test: $(READY)
 	$(BIN)/python -m pytest -n 2
+
+# The plain package with the newest releases on the newest Python at hand, in .venv-newest.
+newest:
+	.ci/newest
 
 lint: $(READY)
 	$(BIN)/ruff check .

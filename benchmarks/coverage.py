@@ -76,7 +76,12 @@ def main() -> None:
         }
         print(
             json.dumps(
-                {"rows": arguments.rows, "seed": arguments.seed, "streams": plain, "machine": harness.machine()},
+                {
+                    "rows": arguments.rows,
+                    "seed": arguments.seed,
+                    "streams": plain,
+                    "machine": harness.machine(),
+                },
                 indent=1,
             )
         )

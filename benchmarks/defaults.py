@@ -10,7 +10,12 @@ import json
 
 import harness
 
-STREAMS = [("hyperplane", seed) for seed in range(100, 104)] + [("sea", 100), ("sea", 101), ("rbf", 100), ("rbf", 101)]
+STREAMS = [("hyperplane", seed) for seed in range(100, 104)] + [
+    ("sea", 100),
+    ("sea", 101),
+    ("rbf", 100),
+    ("rbf", 101),
+]
 ROWS, TENTH = 10000, 4531
 CLASSES = {"rbf": 5}
 

@@ -23,17 +23,24 @@ def measure(epochs: int, steps: int) -> dict:
 
     import hmnn
     from hmnn.core import likelihoods, objective
-    from hmnn.experiments.evolving_mnist import PROFILES, build
+    from hmnn.lab.evolving_mnist import PROFILES, build
 
     config = PROFILES["paper"].__class__(epochs=epochs)
     method, net = build(config, "hmnn"), hmnn.mlp(784, config.hidden, 10)
     rng = np.random.default_rng(0)
     stream = [
-        hmnn.Dataset(rng.random((config.rows, 784), np.float32), rng.integers(0, 10, config.rows).astype(np.int32))
+        hmnn.Dataset(
+            rng.random((config.rows, 784), np.float32),
+            rng.integers(0, 10, config.rows).astype(np.int32),
+        )
         for _ in range(2)
     ]
     plain = step._plain(net.apply, likelihoods.categorical(), optax.sgd, config.minibatch)
-    weights, state, seconds = net.init(jax.random.key(0)), method.init(0), {"filter": 0.0, "plain": 0.0}
+    weights, state, seconds = (
+        net.init(jax.random.key(0)),
+        method.init(0),
+        {"filter": 0.0, "plain": 0.0},
+    )
 
     def descend(weights, data):
         batch = objective.Batch(jax.numpy.asarray(data.x), jax.numpy.asarray(data.y), np.int32(len(data.x)))

@@ -45,7 +45,10 @@ def main() -> None:
     arguments = parser.parse_args()
     harness.pin(1)
     with tempfile.TemporaryDirectory() as cache:
-        seconds = {"not_cached": first_call(arguments.network, cache), "cached": first_call(arguments.network, cache)}
+        seconds = {
+            "not_cached": first_call(arguments.network, cache),
+            "cached": first_call(arguments.network, cache),
+        }
     row = {"network": arguments.network} | seconds
     print(
         json.dumps(row)

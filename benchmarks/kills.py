@@ -101,7 +101,14 @@ def litter(path: Path) -> int:
 def campaign(what: str, kills: int, seed: int, folder: Path) -> dict:
     """Kill many times in one folder; the next writer takes over what the last one left."""
     chance, path = random.Random(seed), folder / "state"
-    counts = {"kills": kills, "loadable": 0, "lost": 0, "acknowledged": 0, "newer": 0, "with_litter": 0}
+    counts = {
+        "kills": kills,
+        "loadable": 0,
+        "lost": 0,
+        "acknowledged": 0,
+        "newer": 0,
+        "with_litter": 0,
+    }
     known, first = -1, 0
     for _ in range(kills):
         acknowledged = kill_once(what, path, first, chance.uniform(0.0, 0.12))

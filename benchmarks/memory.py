@@ -90,7 +90,12 @@ def main() -> None:
     by_weights = [against_weights(width) for width in WIDTHS]
     by_length = against_length(arguments.steps)
     if arguments.json:
-        print(json.dumps({"machine": harness.machine(), "by_weights": by_weights, "by_length": by_length}, indent=1))
+        print(
+            json.dumps(
+                {"machine": harness.machine(), "by_weights": by_weights, "by_length": by_length},
+                indent=1,
+            )
+        )
         return
     print(harness.machine())
     for row in by_weights:

@@ -55,7 +55,12 @@ def torch_filter(sizes: list[int], keep: float):
                 s = softplus(rho)
                 eta = torch.bernoulli(torch.full_like(m, keep))
                 w = eta * m + s * torch.randn_like(m)
-                own = torch.stack([log_normal(w, m, s**2) + logs[keep][0], log_normal(w, 0.0, s**2) + logs[keep][1]])
+                own = torch.stack(
+                    [
+                        log_normal(w, m, s**2) + logs[keep][0],
+                        log_normal(w, 0.0, s**2) + logs[keep][1],
+                    ]
+                )
                 law = [
                     log_normal(w, c * mu, v) + logs[keep][k] for k, c in ((0, 1.0), (1, 0.5)) for v in (wide, narrow)
                 ]
@@ -153,7 +158,11 @@ def main() -> None:
     peers = {"torch-filter, keep 0.5": (torch_filter(sizes, 0.5), "the same model, autodiff")}
     peers |= {name: (pair, LESS) for name, pair in libraries(sizes).items()}
     for name, ((model, penalty), note) in peers.items():
-        functions[name], per_call[name], notes[name] = torch_step(model, penalty, x, y, 1e-6), 1, note
+        functions[name], per_call[name], notes[name] = (
+            torch_step(model, penalty, x, y, 1e-6),
+            1,
+            note,
+        )
     seconds = harness.interleaved(functions, 25)
     rows = [
         {
@@ -167,7 +176,12 @@ def main() -> None:
         for name, times in seconds.items()
     ]
     if arguments.json:
-        print(json.dumps({"machine": harness.machine() | {"torch": torch.__version__}, "rows": rows}, indent=1))
+        print(
+            json.dumps(
+                {"machine": harness.machine() | {"torch": torch.__version__}, "rows": rows},
+                indent=1,
+            )
+        )
         return
     print(harness.machine() | {"torch": torch.__version__})
     for row in rows:

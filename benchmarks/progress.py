@@ -20,11 +20,12 @@ import harness
 
 harness.pin()
 
-from hmnn.experiments import logistic_drift, notes  # noqa: E402
-from hmnn.experiments.base import Quiet  # noqa: E402
-from hmnn.report.progress import NAME, Progress  # noqa: E402
+from hmnn.lab import diagnostics  # noqa: E402
+from hmnn.lab.experiment import Quiet  # noqa: E402
+from hmnn.lab.logistic_drift import PROFILES, procedure  # noqa: E402
+from hmnn.lab.progress import NAME, Progress  # noqa: E402
 
-OF, PLAIN = notes.of, notes.plain
+OF, PLAIN = diagnostics.numbers, diagnostics.plain
 
 
 class Telling:
@@ -55,9 +56,9 @@ class Telling:
 
 def silent(config) -> float:
     """Processor seconds of a run that tells nothing."""
-    notes.of, notes.plain = lambda info: {}, lambda values: {}
+    diagnostics.numbers, diagnostics.plain = lambda info: {}, lambda values: {}
     began = time.process_time()
-    logistic_drift.run(config, 0, Quiet())
+    procedure.run(config, 0, Quiet())
     return time.process_time() - began
 
 
@@ -65,17 +66,17 @@ def telling(config) -> tuple[float, float]:
     """Processor seconds of a run that tells all, and of the telling; the file must hold every time step."""
     with tempfile.TemporaryDirectory() as folder, Progress(Path(folder), True, []) as progress:
         monitor = Telling(progress)
-        notes.of, notes.plain = monitor.timed(OF), monitor.timed(PLAIN)
+        diagnostics.numbers, diagnostics.plain = monitor.timed(OF), monitor.timed(PLAIN)
         began = time.process_time()
-        logistic_drift.run(config, 0, monitor)
+        procedure.run(config, 0, monitor)
         seconds = time.process_time() - began
-        assert len((Path(folder) / NAME).read_text().splitlines()) >= steps(config) // logistic_drift.TOLD
+        assert len((Path(folder) / NAME).read_text().splitlines()) >= steps(config) // procedure.TOLD
     return seconds, monitor.seconds
 
 
 def steps(config) -> int:
     """Time steps of all jobs together."""
-    return len(logistic_drift.METHODS) * config.runs * config.steps
+    return len(procedure.METHODS) * config.runs * config.steps
 
 
 def measure(config, repeats: int) -> dict:
@@ -100,7 +101,7 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=40, help="time steps of each method, at least 12")
     parser.add_argument("--repeats", type=int, default=5)
     options = parser.parse_args()
-    found = measure(replace(logistic_drift.PROFILES["paper"], runs=1, steps=options.steps), options.repeats)
+    found = measure(replace(PROFILES["paper"], runs=1, steps=options.steps), options.repeats)
     if options.json:
         print(json.dumps(found | {"machine": harness.machine()}))
         return

@@ -49,7 +49,18 @@ def steps(rows: list[dict]) -> str:
             figures[3] = ""
         cells.append([row["network"], row["batch"], row["gamma"], row["mode"], *figures, goal])
     return table(
-        ["network", "batch", "keep", "mode", "median ms", "min ms", "x plain", "ns / weight", "must / goal"], cells
+        [
+            "network",
+            "batch",
+            "keep",
+            "mode",
+            "median ms",
+            "min ms",
+            "x plain",
+            "ns / weight",
+            "must / goal",
+        ],
+        cells,
     )
 
 
@@ -62,7 +73,16 @@ def two_cores(rows: list[dict]) -> str:
     for row in results("cores"):
         alone = one[row["network"], row["batch"], row["mode"]]
         both = row["median_ms"]
-        cells.append([row["network"], row["batch"], row["mode"], f"{alone:.3f}", f"{both:.3f}", f"{alone / both:.2f}"])
+        cells.append(
+            [
+                row["network"],
+                row["batch"],
+                row["mode"],
+                f"{alone:.3f}",
+                f"{both:.3f}",
+                f"{alone / both:.2f}",
+            ]
+        )
     return table(["network", "batch", "mode", "one core, ms", "two cores, ms", "gain"], cells)
 
 
@@ -74,7 +94,12 @@ def plot(rows: list[dict], peers: list[dict]) -> None:
         chosen = [row for row in wide if row["mode"] == mode]
         widths = [harness.sizes(row["network"])[1] for row in chosen]
         left.plot(widths, [row["ns_per_weight"] for row in chosen], "o-", color=colour, label=mode)
-    left.set(xscale="log", xlabel="width of 784-width-10", ylabel="ns per weight over plain SGD", ylim=(0, None))
+    left.set(
+        xscale="log",
+        xlabel="width of 784-width-10",
+        ylabel="ns per weight over plain SGD",
+        ylim=(0, None),
+    )
     left.legend()
     names = [row["name"] for row in peers][::-1]
     ours = ["#2a6fbb" if name.startswith("hmnn") else "#999999" for name in names]
@@ -92,7 +117,15 @@ def main() -> None:
     memory_rows = [
         [
             row["weights"],
-            *(f"{row[k]:.1f}" for k in ("plain_mb", "full_mb", "full_arrays_over_plain", "block_arrays_over_plain")),
+            *(
+                f"{row[k]:.1f}"
+                for k in (
+                    "plain_mb",
+                    "full_mb",
+                    "full_arrays_over_plain",
+                    "block_arrays_over_plain",
+                )
+            ),
         ]
         for row in memory["by_weights"]
     ]
@@ -105,7 +138,14 @@ def main() -> None:
             steps=steps(rows),
             peers=table(["name", "what it does", "median ms", "min ms"], peer_rows),
             memory=table(
-                ["weights", "plain MB", "full MB", "full: arrays over plain", "block: arrays over plain"], memory_rows
+                [
+                    "weights",
+                    "plain MB",
+                    "full MB",
+                    "full: arrays over plain",
+                    "block: arrays over plain",
+                ],
+                memory_rows,
             ),
             length=", ".join(f"{row['resident_mb']:.0f} MB at t = {row['t']}" for row in (length[1], length[-1])),
             first="{not_cached:.1f} s compiling, {cached:.1f} s with the program in the cache ({network})".format(

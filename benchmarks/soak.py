@@ -50,7 +50,10 @@ class Stream:
 
         from hmnn import Dataset
 
-        rows, first = int(self.rng.integers(1, self.largest + 1)), int(self.rng.integers(0, self.largest))
+        rows, first = (
+            int(self.rng.integers(1, self.largest + 1)),
+            int(self.rng.integers(0, self.largest)),
+        )
         x = self.x[first : first + rows]
         angle = 2 * np.pi * t / 5000
         score = np.cos(angle) * x[:, 0] + np.sin(angle) * x[:, 1]

@@ -31,8 +31,8 @@ def runners(network: str, batch: int, keep: float, modes: tuple[str, ...], optim
 
     from hmnn import _tree, linear, mlp
     from hmnn.core import families, filtering, kernels, likelihoods, noise, projection
+    from hmnn.core.cpu import compilation
     from hmnn.core.objective import Batch
-    from hmnn.methods import compilation
     from hmnn.methods.parts import OPTIMISERS
 
     first, *hidden, last = harness.sizes(network)
@@ -49,7 +49,10 @@ def runners(network: str, batch: int, keep: float, modes: tuple[str, ...], optim
     weights = net.init(jax.random.key(0))
     where = "none" if keep == 1 else "all"
     model = filtering.Model(
-        kernels.jump(), families.assign(weights, keep, where), likelihood, projection.Pace(learning_rate=1e-6, epochs=1)
+        kernels.jump(),
+        families.assign(weights, keep, where),
+        likelihood,
+        projection.Pace(learning_rate=1e-6, epochs=1),
     )
     settings = {
         "naive": {"source": noise.random, "gradient": "autodiff"},
@@ -66,7 +69,10 @@ def runners(network: str, batch: int, keep: float, modes: tuple[str, ...], optim
         state = filtering.init(jax.random.key(0), plan, model)
         theta = filtering.first_guess(state.key, plan, model)
         task, start = jax.jit(partial(filtering.ready, plan))(model, state, theta)
-        run = jax.jit(partial(filtering.descend, plan), compiler_options=compilation.OFTEN)
+        run = jax.jit(
+            partial(filtering.descend, plan),
+            compiler_options=compilation.options(compilation.OFTEN),
+        )
         return lambda: jax.block_until_ready(run(model, data, task, start))
 
     made = {mode: plain if mode == "plain" else filtered(mode) for mode in modes}
@@ -79,7 +85,7 @@ def _plain(apply, likelihood, optimiser, batch: int, cache: dict = {}):  # noqa:
     import optax
 
     from hmnn.core import objective, projection
-    from hmnn.methods import compilation
+    from hmnn.core.cpu import compilation
 
     def run(weights, data):
         order = projection.shuffled(jax.random.bits(jax.random.key(0), data.x.shape[:1], "uint32"), batch, data.rows)
@@ -95,12 +101,17 @@ def _plain(apply, likelihood, optimiser, batch: int, cache: dict = {}):  # noqa:
         return jax.lax.fori_loop(0, data.x.shape[0] // batch, update, (weights, descent.init(weights)))
 
     if (apply, batch) not in cache:
-        cache[apply, batch] = jax.jit(run, compiler_options=compilation.OFTEN)
+        cache[apply, batch] = jax.jit(run, compiler_options=compilation.options(compilation.OFTEN))
     return cache[apply, batch]
 
 
 def measure(
-    network: str, batch: int, keep: float, modes: tuple[str, ...], repeats: int, optimiser: str = "sgd"
+    network: str,
+    batch: int,
+    keep: float,
+    modes: tuple[str, ...],
+    repeats: int,
+    optimiser: str = "sgd",
 ) -> list[dict]:
     """Rows of figures for one network, all modes in turn."""
     functions, weights = runners(network, batch, keep, modes, optimiser)

@@ -18,12 +18,12 @@ def stream(seed: int):
     import jax.numpy as jnp
     import numpy as np
 
-    from hmnn.core import noise
+    from hmnn.core.cpu import hashing
 
     @jax.jit
     def block(key):
         keys = jax.random.bits(key, (STEPS, 2), jnp.uint32)
-        return jax.lax.map(lambda words: noise.mixed(SHAPE, words), keys)
+        return jax.lax.map(lambda words: hashing.mixed(SHAPE, words), keys)
 
     key = jax.random.key(seed)
     for i in range(2**31):

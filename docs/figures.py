@@ -50,7 +50,12 @@ def turning(t: int, rows: int = 250) -> hmnn.Dataset:
 def chain() -> Figure:
     """A network at four times: the data that it sees, and its weights."""
     model = hmnn.hmnn(
-        hmnn.mlp(2, (4,), 1, jnp.tanh), "bernoulli", memory=1.0, jump_scale=0.2, optimiser="adam", learning_rate=0.02
+        hmnn.mlp(2, (4,), 1, jnp.tanh),
+        "bernoulli",
+        memory=1.0,
+        jump_scale=0.2,
+        optimiser="adam",
+        learning_rate=0.02,
     )
     state, shown = model.init(2), {}
     for t in range(16):
@@ -74,7 +79,13 @@ def _wires(axis: Axes, layers: list[np.ndarray]) -> None:
         for (a, b), w in np.ndenumerate(layer.T):
             ends = np.array([left[a], right[b]])
             axis.plot(*ends.T, color=BLUE if w > 0 else RED, lw=0.3 + 1.3 * abs(w), alpha=0.85, zorder=1)
-    axis.scatter(*np.array([p for layer in places for p in layer]).T, s=150, c="white", edgecolors=INK, zorder=2)
+    axis.scatter(
+        *np.array([p for layer in places for p in layer]).T,
+        s=150,
+        c="white",
+        edgecolors=INK,
+        zorder=2,
+    )
     axis.set(xticks=[], yticks=[], xlim=(-0.3, 2.3), ylim=(-2, 2))
     axis.spines[:].set_visible(False)
 
@@ -98,7 +109,11 @@ def kernel() -> Figure:
     after = rule(before, jnp.zeros(()))
     left.plot(w, _density(before, w), color=GREY, label="before the move")
     for q, variance, name, colour in zip(
-        after.variance_weights, after.variances, ("big jump", "small jump"), (GOLD, BLUE), strict=True
+        after.variance_weights,
+        after.variances,
+        ("big jump", "small jump"),
+        (GOLD, BLUE),
+        strict=True,
     ):
         part = float(q) * _density(after._replace(variances=(variance,), variance_weights=(1.0,)), w)
         left.fill_between(w, part, color=colour, alpha=0.35, lw=0, label=f"{name}, share {float(q):.1f}")
@@ -176,7 +191,13 @@ def _sensor(t: int, truth: float, rows: int = 12) -> hmnn.Dataset:
 def _track(rule: Any, truth: np.ndarray, silent: Callable[[int], bool] = lambda t: False) -> np.ndarray:
     """Mean and standard deviation of the weight at each time step; no data come where it is `silent`."""
     model = variational.build(
-        hmnn.linear(1, bias=False), "gaussian", rule, optimiser="adam", learning_rate=0.02, samples=4, initial_scale=1.0
+        hmnn.linear(1, bias=False),
+        "gaussian",
+        rule,
+        optimiser="adam",
+        learning_rate=0.02,
+        samples=4,
+        initial_scale=1.0,
     )
     state, found = model.init(0), []
     for t, value in enumerate(truth):
@@ -195,7 +216,15 @@ def silence() -> Figure:
     axis.fill_between(t, *(found[:, 0] + k * found[:, 1] for k in (-2, 2)), color=BLUE, alpha=0.25, lw=0)
     axis.plot(t, found[:, 0], color=BLUE, lw=1.8, label="filter: mean, and two standard deviations")
     axis.plot(t, truth, color=INK, lw=1.2, ls="--", label="truth")
-    axis.text(30.5, 0.02, "no data", transform=axis.get_xaxis_transform(), ha="center", va="bottom", color="#555555")
+    axis.text(
+        30.5,
+        0.02,
+        "no data",
+        transform=axis.get_xaxis_transform(),
+        ha="center",
+        va="bottom",
+        color="#555555",
+    )
     axis.set(xlabel="time step", ylabel="a weight", xlim=(1, len(truth)))
     axis.legend(loc="upper left", fontsize=8.5)
     return figure
@@ -217,7 +246,12 @@ def forgetting() -> Figure:
         axis.plot(t, found[:, 0], color=colour, lw=1.8)
         axis.plot(t, truth, color=INK, lw=1.2, ls="--")
         error = np.sqrt(np.mean((found[:, 0] - truth) ** 2))
-        axis.set(title=f"{name}\n(error {error:.2f})", xlabel="time step", xlim=(1, len(truth)), ylim=(-2, 2))
+        axis.set(
+            title=f"{name}\n(error {error:.2f})",
+            xlabel="time step",
+            xlim=(1, len(truth)),
+            ylim=(-2, 2),
+        )
     axes[0].set_ylabel("a weight (dashed: truth)")
     return figure
 
@@ -231,7 +265,13 @@ def mean_field() -> Figure:
     figure, axis = plt.subplots(figsize=(4.2, 3.8), layout="constrained")
     axis.fill(*exact, color=GREY, alpha=0.35, lw=0, label="exact posterior")
     axis.fill(*alone, color=BLUE, alpha=0.55, lw=0, label="mean field")
-    axis.set(xlabel="first weight", ylabel="second weight", aspect="equal", xlim=(-2.4, 2.4), ylim=(-2.4, 2.4))
+    axis.set(
+        xlabel="first weight",
+        ylabel="second weight",
+        aspect="equal",
+        xlim=(-2.4, 2.4),
+        ylim=(-2.4, 2.4),
+    )
     axis.legend(loc="lower left", fontsize=8.5)
     return figure
 

@@ -13,7 +13,7 @@ from matplotlib.axes import Axes
 from matplotlib.colors import to_rgb
 
 from hmnn.data import two_moons
-from hmnn.experiments.two_moons import PROFILES, Config, build
+from hmnn.lab.two_moons import PROFILES, Config, build
 
 PATH = Path(__file__).parent / "img" / "moons.png"
 GROUNDS, POINTS, UNKNOWN = ("#f3cf85", "#9fc0e6"), ("#b97a00", "#1c4f8f"), "#3a3f47"
@@ -23,7 +23,10 @@ HALF, CELLS, SHOWN = 2.0, 121, 260
 
 def draw(path: Path, config: Config) -> None:
     """Filter the moons that are apart; a panel per time step."""
-    method, stream = build(config), two_moons(config.rows, config.noise_separated, config.degrees, 0)
+    method, stream = (
+        build(config),
+        two_moons(config.rows, config.noise_separated, config.degrees, 0),
+    )
     state, side = method.init(0), np.linspace(-HALF, HALF, CELLS)
     grid = np.stack(np.meshgrid(side, side), -1).reshape(-1, 2).astype(np.float32)
     with plt.rc_context({"figure.facecolor": "#fbfbf9", "font.size": 10, "text.color": "#22262d"}):

@@ -15,7 +15,12 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 
 BANNED_MODULES = {"pickle", "cPickle", "_pickle", "cloudpickle", "dill", "shelve", "marshal"}
 BANNED_NAMES = {"eval", "exec"}
-BANNED_CALLS = {("joblib", "load"), ("yaml", "load"), ("yaml", "unsafe_load"), ("yaml", "full_load")}
+BANNED_CALLS = {
+    ("joblib", "load"),
+    ("yaml", "load"),
+    ("yaml", "unsafe_load"),
+    ("yaml", "full_load"),
+}
 
 BAD = """
 import pickle

@@ -76,12 +76,17 @@ def test_a_forecast_without_spread_has_its_absolute_error_as_crps():
 def test_sample_crps_is_its_double_sum_and_tends_to_the_gaussian_one():
     draws = MEAN[:, None] + STD[:, None] * stats.norm.ppf((np.arange(2000) + 0.5) / 2000)
     np.testing.assert_allclose(
-        metrics.crps_sample(draws, TARGET), metrics.crps_gaussian(MEAN, STD, TARGET), rtol=1e-3, atol=1e-3
+        metrics.crps_sample(draws, TARGET),
+        metrics.crps_gaussian(MEAN, STD, TARGET),
+        rtol=1e-3,
+        atol=1e-3,
     )
     few = RNG.normal(size=(50, 7))
     spread = np.abs(few[:, :, None] - few[:, None, :]).mean(axis=(1, 2))
     np.testing.assert_allclose(
-        metrics.crps_sample(few, TARGET), np.abs(few - TARGET[:, None]).mean(axis=1) - spread / 2, rtol=1e-12
+        metrics.crps_sample(few, TARGET),
+        np.abs(few - TARGET[:, None]).mean(axis=1) - spread / 2,
+        rtol=1e-12,
     )
 
 

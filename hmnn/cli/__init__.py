@@ -7,11 +7,12 @@ from typing import Any
 import typer
 
 from hmnn import DivergenceError
-from hmnn.cli import data, inspect, report, reproduce, run, stream, sweep
-from hmnn.cli.display import StoppedError
+from hmnn.cli import data, inspect, stream
+from hmnn.core.cpu import compilation
 from hmnn.data import files
-from hmnn.experiments import workers
-from hmnn.methods import compilation
+from hmnn.lab import workers
+from hmnn.lab.commands import report, reproduce, run, sweep
+from hmnn.lab.commands.display import StoppedError
 
 UsageError: Any = typer.BadParameter.__mro__[2]
 """The parent of all of typer's complaints; typer exports only some of its children."""

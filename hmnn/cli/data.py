@@ -9,14 +9,16 @@ from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn
 from rich.table import Table
 
-from hmnn.cli import display
 from hmnn.data import files
+from hmnn.lab.commands import display
 
 app = typer.Typer(help="Data files: where they are, and how to get them.")
 
 
 @app.command()
-def status(as_json: Annotated[bool, typer.Option("--json", help="All of it, as JSON.")] = False) -> None:
+def status(
+    as_json: Annotated[bool, typer.Option("--json", help="All of it, as JSON.")] = False,
+) -> None:
     """Say where each data file is and whether its SHA-256 is right; nothing is downloaded."""
     found = files.status()
     if as_json:
@@ -30,7 +32,9 @@ def status(as_json: Annotated[bool, typer.Option("--json", help="All of it, as J
 
 
 @app.command()
-def get(name: Annotated[str, typer.Argument(help="mnist, flag, elec2, or the name of a file.")]) -> None:
+def get(
+    name: Annotated[str, typer.Argument(help="mnist, flag, elec2, or the name of a file.")],
+) -> None:
     """Download a data set, unless it is here; every file is checked against its SHA-256."""
     columns = TextColumn("{task.description}"), BarColumn(), DownloadColumn()
     progress, tasks = Progress(*columns, console=Console(stderr=True)), dict[str, Any]()

@@ -13,15 +13,17 @@ from typing import Annotated, Any
 import typer
 
 from hmnn import _check, evaluate, store
-from hmnn.cli import display
-from hmnn.cli.run import command
 from hmnn.data import Stream, generators, tables
 from hmnn.evaluate import peers
-from hmnn.experiments import Monitor, folders
-from hmnn.experiments.base import Quiet
-from hmnn.report import records
+from hmnn.lab import Monitor, records, runs, streams
+from hmnn.lab.commands import display
+from hmnn.lab.commands.run import command
+from hmnn.lab.experiment import Quiet
 
-DEFAULT = {"classification": "hmnn,last-label,logistic,arf", "regression": "hmnn,last-value,linear,arf"}
+DEFAULT = {
+    "classification": "hmnn,last-label,logistic,arf",
+    "regression": "hmnn,last-value,linear,arf",
+}
 OWN = {"classification": "HMNNClassifier", "regression": "HMNNRegressor"}
 FILE: dict[str, Any] = {"drop": [], "categorical": [], "encoding": "onehot", "missing": "last"}
 """Options that say how to read a file, as they are if nothing is said."""
@@ -58,26 +60,34 @@ def stream(
     data = open_(source, target, task, rows, seed, options)
     built = build(models or DEFAULT[data.task], data, seed)
     _check.number("--level", level, "above 0 and below 1", lambda v: 0 < v < 1)
-    folder = folders.fresh(out or Path("runs") / f"stream-{Path(source).stem}-{seed}", overwrite)
+    folder = runs.fresh(out or Path("runs") / f"stream-{Path(source).stem}-{seed}", overwrite)
     began = time.perf_counter()
     again = shlex.join(["hmnn", *sys.argv[1:]])
-    with store.locked(folder.absolute()), display.watched(Quiet(), again, how="begin again with") as monitor:
+    with (
+        store.locked(folder.absolute()),
+        display.watched(Quiet(), again, how="begin again with") as monitor,
+    ):
         monitor.total(len(built) * data.made["rows"])
         report = evaluate.compare(built, data, rows=chunk, window=window, level=level, tick=_ticks(monitor))
-        figures = report.draw(folder)
+        figures = streams.draw(report.record() | {"seed": seed}, folder)
         seconds = time.perf_counter() - began
         _write(folder, report, seed, seconds)
     if report.metrics:
         title = f"{data.name}, {data.made['rows']} rows, seed {seed}, {seconds:.0f} s"
         display.print_table(title, [_shown(row) for row in report.table()])
-    for path in [*figures, folder / folders.RECORD]:
+    for path in [*figures, folder / runs.RECORD]:
         display.say(f"wrote {path}")
     if report.failed:
         raise evaluate.ModelError(" ".join(report.failed.values()))
 
 
 def open_(
-    source: str, target: str | None, task: str | None, rows: int | None, seed: int, options: dict[str, Any]
+    source: str,
+    target: str | None,
+    task: str | None,
+    rows: int | None,
+    seed: int,
+    options: dict[str, Any],
 ) -> Stream:
     """The stream of that name, or that of a file."""
     if source not in generators.STREAMS:
@@ -124,7 +134,7 @@ def _write(folder: Path, report: evaluate.Report, seed: int, seconds: float) -> 
         extra = {"river": version("river")}
     except ImportError:
         extra = {}
-    records.write(folder / folders.RECORD, record | {"versions": records.versions() | extra})
+    records.write(folder / runs.RECORD, record | {"versions": records.versions() | extra})
 
 
 def _shown(row: dict[str, Any]) -> dict[str, Any]:

@@ -14,7 +14,8 @@ from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from hmnn import _check, _tree
 from hmnn._types import Scalar, Weights
-from hmnn.core import arithmetic, mixtures
+from hmnn.core import mixtures
+from hmnn.core.cpu import arithmetic
 from hmnn.core.mixtures import Mixture
 
 RHO_FLOOR = -27.0
@@ -107,14 +108,6 @@ class DropConnect(NamedTuple):
 def scale(rho: Float[Array, "..."]) -> Float[Array, "..."]:
     """s = log(1 + exp(s-tilde)), bounded away from 0."""
     return arithmetic.softplus(jnp.maximum(rho, RHO_FLOOR))
-
-
-def last_kept(family: Any) -> Int[Array, "..."]:
-    """The family's threshold; from `keep` itself, in single precision, where none was worked out beforehand."""
-    if family.last is not None:
-        return jnp.asarray(family.last, jnp.int32)
-    below = jnp.round(jnp.asarray(family.keep, jnp.float32) * 2.0**31) - 1.0
-    return jnp.where(below >= 2.0**31 - 128.0, 2**31 - 1, jnp.minimum(below, 2.0**31 - 256.0).astype(jnp.int32))
 
 
 def rho_of(scale: Float[Array, "..."]) -> Float[Array, "..."]:

@@ -12,10 +12,11 @@ from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from hmnn import _tree
 from hmnn._types import Key, Scalar, Weights
-from hmnn.core import layout, mixtures, noise, objective, projection
+from hmnn.core import mixtures, noise, objective, projection
+from hmnn.core.cpu import layout
+from hmnn.core.cpu.layout import Layout
 from hmnn.core.families import Posterior, rho_of, scale
 from hmnn.core.kernels import Kernel
-from hmnn.core.layout import Layout
 from hmnn.core.likelihoods import Likelihood
 from hmnn.core.mixtures import Mixture
 from hmnn.core.objective import Batch

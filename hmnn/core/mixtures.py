@@ -13,7 +13,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from hmnn._types import Scalar
-from hmnn.core import arithmetic
+from hmnn.core.cpu import arithmetic
 
 LOG_2PI = 1.8378770664093453
 

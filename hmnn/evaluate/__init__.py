@@ -4,4 +4,13 @@ from hmnn.evaluate.doors import ModelError, Prequential
 from hmnn.evaluate.loop import Classified, Regressed, Tick, prequential
 from hmnn.evaluate.reports import Report, compare
 
-__all__ = ["Classified", "ModelError", "Prequential", "Regressed", "Report", "Tick", "compare", "prequential"]
+__all__ = [
+    "Classified",
+    "ModelError",
+    "Prequential",
+    "Regressed",
+    "Report",
+    "Tick",
+    "compare",
+    "prequential",
+]

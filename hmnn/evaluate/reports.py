@@ -3,7 +3,6 @@
 import math
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -62,14 +61,8 @@ class Report:
         return [{"model": name, **{c: found[c] for c in COLUMNS[self.task]}} for name, found in self.metrics.items()]
 
     def record(self) -> dict[str, Any]:
-        """All of it, as a dictionary; `hmnn.report.records.write` makes JSON of it."""
+        """All of it, as a dictionary; `hmnn.lab.streams.draw` draws it."""
         return asdict(self)
-
-    def draw(self, folder: Path) -> list[Path]:
-        """Write the figures into a folder, and return their paths."""
-        from hmnn.report import prequential as figures  # only who draws needs matplotlib
-
-        return figures.draw(self.task, self.curves, self.calibration, folder) if self.curves else []
 
 
 def compare(
@@ -148,7 +141,12 @@ def _classified(done: Classified) -> Parts:
     if done.hard:
         rows |= {name: np.full(len(y), math.nan) for name in ("log_loss", "brier")}
         return rows, numbers | {"ece": math.nan}, lambda part: {"ece": math.nan}, {}
-    return rows, numbers, lambda part: {"ece": metrics.ece(p[part], y[part])}, metrics.reliability(p, y)._asdict()
+    return (
+        rows,
+        numbers,
+        lambda part: {"ece": metrics.ece(p[part], y[part])},
+        metrics.reliability(p, y)._asdict(),
+    )
 
 
 def _regressed(done: Regressed, level: float) -> Parts:

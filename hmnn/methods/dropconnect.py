@@ -10,6 +10,7 @@ from jaxtyping import PyTree
 from hmnn import _check, _tree
 from hmnn._types import Key, Number, Scalar, Weights
 from hmnn.core import families, noise, objective
+from hmnn.core.cpu.hashing import hashed
 from hmnn.core.likelihoods import Likelihood
 from hmnn.core.objective import Apply, Batch
 from hmnn.core.prediction import Prediction
@@ -85,7 +86,7 @@ def _step(plan: Plan, model: Model, state: State, batch: Batch) -> tuple[State, 
 
     def loss(weights: Weights, i: jax.Array) -> jax.Array:
         seeds = noise.words(jax.random.fold_in(key, i), weights)
-        masks = noise.hashed(seeds, i, weights, model.family)
+        masks = hashed(seeds, i, weights, model.family)
         dropped = jax.tree.map(_dropped, weights, model.family, masks)
         return objective.misfit(plan.apply, model.likelihood, dropped, batch=batch)
 

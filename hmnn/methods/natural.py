@@ -13,13 +13,14 @@ from jaxtyping import Array, Bool, Float
 from hmnn import _check, _tree
 from hmnn._types import Key, Number, Scalar, Weights
 from hmnn.core import families, filtering, mixtures, natural
+from hmnn.core.cpu.compilation import OFTEN, ONCE, compiled
 from hmnn.core.families import Posterior
 from hmnn.core.filtering import State
 from hmnn.core.likelihoods import Bernoulli, Categorical, Likelihood, Poisson
 from hmnn.core.natural import Moments, Noise, Outlook, Rows
 from hmnn.core.objective import Apply
 from hmnn.core.prediction import Prediction
-from hmnn.methods import base, compilation, parts
+from hmnn.methods import base, parts
 from hmnn.methods.base import Method
 from hmnn.networks import Network
 
@@ -101,7 +102,7 @@ def assembled(
     return Plan(network.init, network.apply, _check.count("joint", joint)), model
 
 
-@partial(jax.jit, static_argnums=0, compiler_options=compilation.ONCE)
+@compiled(ONCE, static_argnums=0)
 def first(plan: Plan, initial_scale: Scalar, key: Key) -> tuple[Moments, Noise]:
     """lambda_0 around the network's own initial weights, as moments, with unit noise."""
     mean = ravel_pytree(plan.start(jax.random.fold_in(key, filtering.FIRST)))[0]
@@ -109,7 +110,7 @@ def first(plan: Plan, initial_scale: Scalar, key: Key) -> tuple[Moments, Noise]:
     return Moments(mean, variance), Noise(jnp.ones((), mean.dtype), jnp.full((), natural.BELIEF, mean.dtype))
 
 
-@partial(jax.jit, static_argnums=0, compiler_options=compilation.OFTEN)
+@compiled(OFTEN, static_argnums=0)
 def rows(plan: Plan, model: Model, law: Moments, noise: Noise, data: Rows) -> tuple[Moments, Noise, Outlook]:
     """Predict and learn row by row; all that a stream of single rows needs."""
     weights = _weights(plan)
@@ -118,7 +119,7 @@ def rows(plan: Plan, model: Model, law: Moments, noise: Noise, data: Rows) -> tu
     return natural.stream(plan.apply, model.likelihood, motion, law, noise, unravel, data, model.spread)
 
 
-@partial(jax.jit, static_argnums=0, compiler_options=compilation.OFTEN)
+@compiled(OFTEN, static_argnums=0)
 def take(plan: Plan, model: Model, law: Moments, x: Array, y: Array, weight: Array) -> tuple[Moments, Info]:
     """V C_t P for rows with weights; a row of weight 0 counts nothing."""
     weights = _weights(plan)
@@ -153,7 +154,7 @@ def look(plan: Plan, model: Model, law: Moments, x: Array) -> Outlook:
     return seen._replace(spread=model.spread * seen.spread)
 
 
-@partial(jax.jit, static_argnums=0, compiler_options=compilation.ONCE)
+@compiled(ONCE, static_argnums=0)
 def init(plan: Plan, model: Model, key: Key) -> State:
     """pi_0: independent normal laws around the network's own initial weights."""
     location = plan.start(jax.random.fold_in(key, filtering.FIRST))

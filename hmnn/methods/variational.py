@@ -10,12 +10,14 @@ import numpy as np
 from hmnn import _check
 from hmnn._types import Key, Number
 from hmnn.core import families, filtering, kernels, noise, prediction
+from hmnn.core.cpu.compilation import OFTEN, ONCE, SELDOM, compiled
+from hmnn.core.cpu.hashing import hashed
 from hmnn.core.families import Posterior
 from hmnn.core.filtering import Info, Model, Plan, State, Task
 from hmnn.core.objective import Batch
 from hmnn.core.prediction import Prediction
 from hmnn.core.projection import KL_WEIGHTS, Descent, Pace, Path
-from hmnn.methods import base, compilation, parts
+from hmnn.methods import base, parts
 from hmnn.methods.base import Method
 from hmnn.networks import Network
 
@@ -38,7 +40,7 @@ def build(
     start_rho: Any = (-3.0, -2.0),
     restart: Any = False,
     patience: Number = 10,
-    source: Any = noise.hashed,
+    source: Any = hashed,
 ) -> Method:
     """Assemble a filter from a network, a likelihood and a kernel.
 
@@ -127,30 +129,30 @@ def kurle(network: Any, likelihood: Any, *, memory: Number = 0.9, scale: Number 
     return build(network, likelihood, kernels.ornstein_uhlenbeck(memory, scale), **settings)
 
 
-@partial(jax.jit, static_argnums=0, compiler_options=compilation.ONCE)
+@compiled(ONCE, static_argnums=0)
 def _init(plan: Plan, model: Model, key: Key) -> State:
     return filtering.init(key, plan, model)
 
 
-@partial(jax.jit, static_argnums=0, compiler_options=compilation.SELDOM)
+@compiled(SELDOM, static_argnums=0)
 def _ready(plan: Plan, model: Model, state: State, start: Posterior) -> tuple[Any, ...]:
     task, path = filtering.ready(plan, model, state, start)
     return task, *path
 
 
 # The posterior's memory is used again, and is nobody else's; the optimiser's may be the caller's own.
-@partial(jax.jit, static_argnums=0, compiler_options=compilation.OFTEN, donate_argnums=4)
+@compiled(OFTEN, static_argnums=0, donate_argnums=4)
 def _descend(plan: Plan, model: Model, batch: Batch, task: Task, posterior: Any, *rest: Any) -> tuple[Path, Any]:
     return filtering.descend(plan, model, batch, task, Path(posterior, *rest))
 
 
-@partial(jax.jit, static_argnums=0, compiler_options=compilation.SELDOM)
+@compiled(SELDOM, static_argnums=0)
 def _look(plan: Plan, model: Model, state: State, path: Path, batch: Batch, undone: Any) -> tuple[State, Info]:
     after = filtering.moved(plan, model, state, path, undone)
     return after, filtering.look(plan, model, state, after, batch, undone)
 
 
-@partial(jax.jit, static_argnums=0, compiler_options=compilation.ONCE)
+@compiled(ONCE, static_argnums=0)
 def _first_guess(plan: Plan, model: Model, key: Key) -> Posterior:
     return filtering.first_guess(key, plan, model)
 

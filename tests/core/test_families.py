@@ -10,12 +10,13 @@ import pytest
 from scipy import stats
 
 from hmnn.core import families, mixtures, noise, objective
+from hmnn.core.cpu import hashing
 from hmnn.core.families import DropConnect, Gaussian, Noise, Posterior, rho_of, scale
 from hmnn.core.mixtures import Mixture
 
 N = 40000
 MEMBERS = {"a": (1.5, 0.4, 0.3), "b": (-2.0, 1.1, 0.75)}
-SOURCES = [noise.random, noise.hashed]
+SOURCES = [noise.random, hashing.hashed]
 Z = 5.0  # two-sided 6e-7 per comparison; no test below makes more than ten
 
 

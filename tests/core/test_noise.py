@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 from scipy import special, stats
 
-from hmnn.core import arithmetic, families, noise
+from hmnn.core import families, noise
+from hmnn.core.cpu import arithmetic, hashing
 from hmnn.core.families import DropConnect, Gaussian
 
 CHANCE = 1e-8
@@ -22,7 +23,7 @@ RATES = (0.25, 0.3, 0.5, 0.75, 1.0, 1e-6)
 
 
 # --- the battery -----------------------------------------------------------------------------------------------------
-def sample(keep, words=None, source=noise.hashed):
+def sample(keep, words=None, source=hashing.hashed):
     """The noise of a few steps of two leaves; compiled anew, so that a patched mixer is seen."""
     weights = {"a": jnp.zeros(SHAPE), "b": jnp.zeros(SHAPE)}
     family = families.assign(weights, keep, "all" if keep < 1 else "none")
@@ -89,10 +90,10 @@ def test_the_reference_passes_the_battery():
 
 def one_multiply(shape, seed):
     """A weak mixer: a golden-ratio sequence."""
-    return noise._index(shape, seed[1]) * jnp.uint32(0x9E3779B1) + seed[0]
+    return hashing._index(shape, seed[1]) * jnp.uint32(0x9E3779B1) + seed[0]
 
 
-def keyless(shape, seed, mixed=noise.mixed):
+def keyless(shape, seed, mixed=hashing.mixed):
     """The engine's own, but every step and leaf alike."""
     return mixed(shape, jnp.zeros_like(seed))
 
@@ -101,14 +102,14 @@ def keyless(shape, seed, mixed=noise.mixed):
     ("mixer", "found"), [(one_multiply, "normal: lag 1"), (keyless, "normal: steps")], ids=["one multiply", "no key"]
 )
 def test_a_weak_mixer_fails_the_battery(monkeypatch, mixer, found):
-    monkeypatch.setattr(noise, "mixed", mixer)
+    monkeypatch.setattr(hashing, "mixed", mixer)
     assert found in failures(sample(0.3), 0.3)
 
 
 def test_the_raw_words_are_fair_bits():
     """Each bit, each byte, each pair of neighbouring top bytes, and each bit against its neighbours."""
     words = noise.words(jax.random.key(18), jnp.zeros(()), STEPS)[:, 0]
-    raw = np.asarray(jax.jit(jax.vmap(lambda seed: noise.mixed(SHAPE, seed)))(words)).reshape(STEPS, -1)
+    raw = np.asarray(jax.jit(jax.vmap(lambda seed: hashing.mixed(SHAPE, seed)))(words)).reshape(STEPS, -1)
     bits = np.stack([(raw >> k) & 1 for k in range(32)]).astype(np.float64)
     for k in range(32):
         assert p_of_mean(bits[k], 0.5, 0.25) > CHANCE, k
@@ -128,7 +129,7 @@ def test_the_raw_words_are_fair_bits():
 def test_every_shape_has_standard_normals_and_exact_masks(shape):
     w, draws = jnp.zeros(shape), 20000
     words = noise.words(jax.random.key(3), w, draws)
-    drawn = jax.jit(jax.vmap(lambda row: noise.hashed(row, 0, w, DropConnect(0.3))))(words)
+    drawn = jax.jit(jax.vmap(lambda row: hashing.hashed(row, 0, w, DropConnect(0.3))))(words)
     assert drawn.xi.shape == drawn.eta.shape == (draws, *shape)
     xi, eta = np.asarray(drawn.xi, np.float64).reshape(draws, -1), np.asarray(drawn.eta).reshape(draws, -1)
     for name, p in itertools.chain(moments(xi.ravel(), "normal"), [("mask", p_of_mean(eta, 0.3, 0.21))]):
@@ -141,7 +142,7 @@ def test_every_shape_has_standard_normals_and_exact_masks(shape):
 @pytest.mark.parametrize("shape", [(1000,), (300, 7), (5, 3, 4, 2), (1, 900)], ids=str)
 def test_no_two_weights_of_a_leaf_share_a_word(shape):
     seed = jnp.array([5, 2**32 - 7], jnp.uint32)
-    words = np.asarray(noise.mixed(shape, seed))
+    words = np.asarray(hashing.mixed(shape, seed))
     assert words.shape == shape
     assert len(np.unique(words)) == words.size
 
@@ -160,9 +161,9 @@ def test_words_are_threefry_words_of_the_key_for_each_draw_and_leaf():
 # --- the mask --------------------------------------------------------------------------------------------------------
 def forced(monkeypatch, words, family):
     """The noise of these very words."""
-    monkeypatch.setattr(noise, "mixed", lambda shape, seed: jnp.asarray(words, jnp.uint32))
+    monkeypatch.setattr(hashing, "mixed", lambda shape, seed: jnp.asarray(words, jnp.uint32))
     weight, seeds = jnp.zeros(len(words)), jnp.zeros((1, 2), jnp.uint32)
-    return jax.device_get(jax.jit(lambda: noise.hashed(seeds, 0, weight, family))())
+    return jax.device_get(jax.jit(lambda: hashing.hashed(seeds, 0, weight, family))())
 
 
 @pytest.mark.parametrize("keep", RATES)
@@ -187,7 +188,7 @@ def test_a_rate_of_eight_bits_would_be_seen():
 
 @pytest.mark.parametrize("keep", RATES)
 def test_a_traced_rate_is_exact_in_single_precision(keep):
-    last = jax.jit(lambda rate: families.last_kept(DropConnect(rate)))(jnp.float32(keep))
+    last = jax.jit(lambda rate: hashing.last_kept(DropConnect(rate)))(jnp.float32(keep))
     assert abs(int(last) + 1 - keep * 2**31) <= max(1, 2**-23 * keep * 2**31)
 
 
@@ -195,7 +196,7 @@ def test_a_traced_rate_is_exact_in_single_precision(keep):
 def test_the_mask_is_kept_at_its_rate(keep):
     w = jnp.zeros((1024, 2048))
     family = families.assign(w, keep, "all")
-    drawn = jax.jit(lambda words: noise.hashed(words, 0, w, family).eta.sum())
+    drawn = jax.jit(lambda words: hashing.hashed(words, 0, w, family).eta.sum())
     kept = int(drawn(noise.words(jax.random.key(9), w)))
     if keep == 1:
         assert kept == w.size
@@ -208,7 +209,7 @@ def test_each_weight_may_have_its_own_rate():
     w = jnp.zeros((4, 50000))
     rates = np.array([0.1, 0.3, 0.9, 1.0])
     family = families.assign(w, jnp.broadcast_to(jnp.asarray(rates, jnp.float32)[:, None], w.shape), "all")
-    eta = np.asarray(jax.jit(lambda words: noise.hashed(words, 0, w, family).eta)(noise.words(jax.random.key(2), w)))
+    eta = np.asarray(jax.jit(lambda words: hashing.hashed(words, 0, w, family).eta)(noise.words(jax.random.key(2), w)))
     for row, rate in zip(eta[:3], rates, strict=False):
         assert p_of_mean(row, rate, rate * (1 - rate)) > CHANCE
     assert eta[3].all()

@@ -9,6 +9,7 @@ from jax.flatten_util import ravel_pytree
 from scipy import special
 
 from hmnn.core import families, filtering, kernels, likelihoods, noise, objective, projection
+from hmnn.core.cpu import hashing
 from hmnn.core.families import DropConnect, Gaussian, Posterior, rho_of, scale
 from hmnn.core.filtering import Model
 from hmnn.core.objective import Batch
@@ -80,7 +81,7 @@ def test_the_gradient_is_that_of_finite_differences_at_fixed_noise(float64):
     assert not close(gradient_at(other), back(jnp.asarray(numeric)), 1e-2)
 
 
-@pytest.mark.parametrize("source", [noise.random, noise.hashed], ids=["random", "hashed"])
+@pytest.mark.parametrize("source", [noise.random, hashing.hashed], ids=["random", "hashed"])
 def test_the_monte_carlo_gradient_is_unbiased(float64, source):
     m, rho, keep, n = 0.8, -0.5, 0.6, 40000
     settings = {"memory": 0.5, "jump_scale": 0.9, "shrink": 3.0, "jump_prob": 0.4}

@@ -44,7 +44,13 @@ def test_only_the_wanted_members_are_unpacked_under_our_names(packed, tmp_path, 
     archive = pack(tmp_path / "x.tgz", [member("package", type=tarfile.DIRTYPE), *GOOD], packed)
     assert extract(archive, target, WANTED) == [target / "a", target / "b"]
     assert (target / "a").read_bytes() == b"alpha"
-    assert everything(tmp_path) == ["deep", "deep/target", "deep/target/a", "deep/target/b", "x.tgz"]
+    assert everything(tmp_path) == [
+        "deep",
+        "deep/target",
+        "deep/target/a",
+        "deep/target/b",
+        "x.tgz",
+    ]
 
 
 HOSTILE = {
@@ -100,7 +106,11 @@ def test_a_size_that_is_a_lie_is_refused(tmp_path, target):
 
 def test_a_sparse_file_is_refused(tmp_path, target):
     info, content = member("package/data/a", b"x")
-    info.pax_headers = {"GNU.sparse.major": "0", "GNU.sparse.minor": "1", "GNU.sparse.map": "0,1,1099511627776,0"}
+    info.pax_headers = {
+        "GNU.sparse.major": "0",
+        "GNU.sparse.minor": "1",
+        "GNU.sparse.map": "0,1,1099511627776,0",
+    }
     archive = pack(tmp_path / "x.tgz", [(info, content), *GOOD[1:]])
     with pytest.raises(ArchiveError, match="plain files"):
         extract(archive, target, WANTED)
@@ -141,7 +151,13 @@ def test_gunzip_unpacks_and_keeps_nothing_of_a_failure(tmp_path):
     whole = gzip.compress(bytes(1 << 20))
     cut, flipped = whole[:-9], bytearray(whole)
     flipped[-6] ^= 1
-    for bad, limit in ((whole, 1 << 10), (cut, 1 << 21), (bytes(flipped), 1 << 21), (b"none", 10), (b"", 10)):
+    for bad, limit in (
+        (whole, 1 << 10),
+        (cut, 1 << 21),
+        (bytes(flipped), 1 << 21),
+        (b"none", 10),
+        (b"", 10),
+    ):
         source.write_bytes(bad)
         with pytest.raises(ArchiveError, match=r"^x\.gz must "):
             gunzip(source, tmp_path / "new", limit)

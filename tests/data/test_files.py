@@ -56,7 +56,13 @@ def server():
 def place(tmp_path, monkeypatch, server):
     """A registry of small files, an empty cache, no HMNN_DATA and no npm."""
     listed = [
-        File(f"{n}.gz", len(c), hashlib.sha256(c).hexdigest(), (f"{server.address}/{n}.gz",), npm=f"package/data/{n}")
+        File(
+            f"{n}.gz",
+            len(c),
+            hashlib.sha256(c).hexdigest(),
+            (f"{server.address}/{n}.gz",),
+            npm=f"package/data/{n}",
+        )
         for n, c in CONTENT.items()
     ]
     sums = hashlib.sha256(PLAIN).hexdigest()
@@ -123,7 +129,13 @@ def test_a_failed_download_is_one_sentence_and_keeps_nothing(fault, place, serve
         files.path("file-0.gz")
     said = str(caught.value)
     assert said.startswith("file-0.gz is not on this machine and could not be downloaded. Tried ")
-    for way in ("HMNN_DATA", "hmnn data get file-0.gz", f"{server.address}/file-0.gz", "npm pack", "npm: not on PATH"):
+    for way in (
+        "HMNN_DATA",
+        "hmnn data get file-0.gz",
+        f"{server.address}/file-0.gz",
+        "npm pack",
+        "npm: not on PATH",
+    ):
         assert way in said
     assert "\n" not in said
     assert len(said) < 1500
@@ -147,7 +159,10 @@ def test_a_damaged_file_in_the_cache_is_downloaded_again(place, server):
 def test_offline_without_the_file_nobody_is_asked(place, server, monkeypatch):
     monkeypatch.setenv("HMNN_OFFLINE", "1")
     server.answers["/table.csv"] = (200, PLAIN, None)
-    with pytest.raises(FileNotFoundError, match=r"^table\.csv is not on this machine, and HMNN_OFFLINE is set\. Ways"):
+    with pytest.raises(
+        FileNotFoundError,
+        match=r"^table\.csv is not on this machine, and HMNN_OFFLINE is set\. Ways",
+    ):
         files.get("table")
     assert server.asked == []
     monkeypatch.setenv("HMNN_OFFLINE", "0")

@@ -44,7 +44,10 @@ def test_a_file_by_hand(path):
 
 def test_frames_are_as_files(path):
     expected = whole(table(path, "y"))
-    for frame in (pd.read_csv(path, na_values=["?"]), pl.read_csv(path, null_values=["?", "NA", ""])):
+    for frame in (
+        pd.read_csv(path, na_values=["?"]),
+        pl.read_csv(path, null_values=["?", "NA", ""]),
+    ):
         for found, wanted in zip(whole(table(frame, "y")), expected, strict=True):
             np.testing.assert_array_equal(found, wanted)
 
@@ -56,7 +59,10 @@ def test_frames_with_types_of_their_own():
     np.testing.assert_array_equal(x, [[1, 1, 1, 0], [1, 0, 0, 1], [3, 1, 1, 0]])
     np.testing.assert_array_equal(y, [0.5, 1.5, 2.5])
     frame["day"] = pd.to_datetime(["2026-01-01"] * 3)
-    with pytest.raises(ValueError, match=r"column 'day' must be numbers or words; convert it or leave it out. Got '"):
+    with pytest.raises(
+        ValueError,
+        match=r"column 'day' must be numbers or words; convert it or leave it out. Got '",
+    ):
         table(frame, "y")
 
 
@@ -96,21 +102,57 @@ def test_the_task_is_guessed_and_can_be_said(path):
 @pytest.mark.parametrize(
     ("text", "options", "said"),
     [
-        (CSV, {"target": "z"}, "column must be one of 'when', 'size', 'colour', 'rating', 'y'. Got 'z'."),
+        (
+            CSV,
+            {"target": "z"},
+            "column must be one of 'when', 'size', 'colour', 'rating', 'y'. Got 'z'.",
+        ),
         (CSV, {"target": "y", "drop": ["z"]}, "column must be one of"),
-        (CSV, {"target": "y", "missing": "refuse"}, "column 'size' must be in every row. Got '2 missing'."),
-        (CSV, {"target": "rating", "missing": "refuse"}, "target 'rating' must be in every row. Got 'none in row 3'."),
-        (CSV, {"target": "y", "task": "regression"}, "target 'y' must be numbers for a regression. Got 'up'."),
+        (
+            CSV,
+            {"target": "y", "missing": "refuse"},
+            "column 'size' must be in every row. Got '2 missing'.",
+        ),
+        (
+            CSV,
+            {"target": "rating", "missing": "refuse"},
+            "target 'rating' must be in every row. Got 'none in row 3'.",
+        ),
+        (
+            CSV,
+            {"target": "y", "task": "regression"},
+            "target 'y' must be numbers for a regression. Got 'up'.",
+        ),
         (CSV, {"target": "y", "task": "clustering"}, "task must be one of"),
         (CSV + "5,1\n", {"target": "y"}, "must be 5 cells long, like the header. Got 2."),
-        (CSV + "5,inf,red,1,up\n", {"target": "y"}, "column 'size' must be finite. Got 'inf in row 4'."),
+        (
+            CSV + "5,inf,red,1,up\n",
+            {"target": "y"},
+            "column 'size' must be finite. Got 'inf in row 4'.",
+        ),
         ("a,a,y\n1,2,3\n", {"target": "y"}, "names of columns must be distinct. Got 'a'."),
         ("a,y\n", {"target": "y"}, "must be a header and at least one row long. Got '1 lines'."),
         ("", {"target": "y"}, "must be a header and at least one row long. Got '0 lines'."),
-        ("y\n1\n2\n", {"target": "y"}, "the table must be of at least one column beside the target. Got 'y'."),
-        ("a,y\n1,u\n2,u\n", {"target": "y"}, "target 'y' must be of at least two classes. Got 'u'."),
-        ("a,y\n1,\n2,\n", {"target": "y"}, "target 'y' must be there in at least one row. Got 'none'."),
-        ("a,y\n,u\n,v\n", {"target": "y"}, "column 'a' must be there in at least one row, or left out. Got 'none'."),
+        (
+            "y\n1\n2\n",
+            {"target": "y"},
+            "the table must be of at least one column beside the target. Got 'y'.",
+        ),
+        (
+            "a,y\n1,u\n2,u\n",
+            {"target": "y"},
+            "target 'y' must be of at least two classes. Got 'u'.",
+        ),
+        (
+            "a,y\n1,\n2,\n",
+            {"target": "y"},
+            "target 'y' must be there in at least one row. Got 'none'.",
+        ),
+        (
+            "a,y\n,u\n,v\n",
+            {"target": "y"},
+            "column 'a' must be there in at least one row, or left out. Got 'none'.",
+        ),
         ('a,y\n"1,u\n2,v\n', {"target": "y"}, "must be a CSV file: unexpected end of data"),
     ],
 )
@@ -152,7 +194,13 @@ def test_sea_is_what_river_says_and_changes_where_it_says():
 def test_moving_clouds_are_those_of_river():
     from river.datasets.synth import RandomRBFDrift
 
-    settings = {"n_classes": 5, "n_features": 10, "n_centroids": 50, "n_drift_centroids": 50, "change_speed": 0.02}
+    settings = {
+        "n_classes": 5,
+        "n_features": 10,
+        "n_centroids": 50,
+        "n_drift_centroids": 50,
+        "change_speed": 0.02,
+    }
     expected = list(islice(iter(RandomRBFDrift(seed_model=2, seed_sample=3, **settings)), 80))
     x, y = whole(rbf(80, seed=2, speed=0.02))
     np.testing.assert_allclose(x, [list(row.values()) for row, _ in expected], rtol=1e-12)

@@ -50,14 +50,26 @@ def test_a_split_loses_and_repeats_nothing():
 @pytest.mark.parametrize(
     ("call", "said"),
     [
-        (lambda: windows.sliding(ROWS, size=10), "size must be at most the number of pairs, 9. Got 10."),
-        (lambda: windows.sliding(ROWS, size=0), "size must be a whole number of at least 1. Got 0."),
-        (lambda: windows.sliding(ROWS, ROWS[:-1]), "y must be as long as x, 10 rows. Got '9 rows'."),
+        (
+            lambda: windows.sliding(ROWS, size=10),
+            "size must be at most the number of pairs, 9. Got 10.",
+        ),
+        (
+            lambda: windows.sliding(ROWS, size=0),
+            "size must be a whole number of at least 1. Got 0.",
+        ),
+        (
+            lambda: windows.sliding(ROWS, ROWS[:-1]),
+            "y must be as long as x, 10 rows. Got '9 rows'.",
+        ),
         (
             lambda: windows.split(ROWS, 7, 2),
             r"starts must be increasing and below the number of rows, 10. Got \(7, 2\).",
         ),
-        (lambda: windows.split(ROWS, 10), "starts must be increasing and below the number of rows, 10."),
+        (
+            lambda: windows.split(ROWS, 10),
+            "starts must be increasing and below the number of rows, 10.",
+        ),
     ],
 )
 def test_mistakes_are_refused_in_one_sentence(call, said):

@@ -140,7 +140,10 @@ def test_rivers_own_loop_gives_the_same_numbers():
     stream = sea(600, seed=1)
     rows = [(dict(enumerate(x.tolist())), bool(y)) for part in stream for x, y in zip(*part, strict=True)]
     found = {}
-    for name, metric in (("accuracy", river_metrics.Accuracy()), ("log_loss", river_metrics.LogLoss())):
+    for name, metric in (
+        ("accuracy", river_metrics.Accuracy()),
+        ("log_loss", river_metrics.LogLoss()),
+    ):
         model = preprocessing.StandardScaler() | linear_model.LogisticRegression()
         found[name] = river_evaluate.progressive_val_score(rows, model, metric).get()
     ours = evaluate.compare({"logistic": peers.build("logistic", "classification")}, stream).metrics["logistic"]
@@ -288,7 +291,11 @@ def test_curves_are_windows_and_lag_is_that_of_a_known_change():
     np.testing.assert_allclose(curves["accuracy_faded"], metrics.faded((p[:, 0] > 0.5).astype(float), 0.99)[49::50])
     np.testing.assert_allclose(curves["ece"][0], 0.1)
     assert found["accuracy_faded"] == curves["accuracy_faded"][-1]
-    assert found["lag"] == {"changes": [100], "rows": [29.0], "mean": 29.0}  # one in twenty may be wrong
+    assert found["lag"] == {
+        "changes": [100],
+        "rows": [29.0],
+        "mean": 29.0,
+    }  # one in twenty may be wrong
     np.testing.assert_allclose(calibration["share"], [0.15, 0.85])
 
 

@@ -11,7 +11,7 @@ from contextlib import suppress
 import numpy as np
 import pytest
 
-from hmnn.experiments.base import Quiet
+from hmnn.lab.experiment import Quiet
 from hmnn.store import inspect
 
 TIMEOUT = 400
@@ -96,7 +96,7 @@ def test_killed_terminated_and_interrupted_is_the_straight_run(runs):
     ended = run({}, "--resume", "stopped")
     assert (ended.returncode, done(stopped)) == (0, 4), ended.stderr
     assert metrics(stopped) == metrics(folder / "straight")
-    for name in ("data.png", "interval-length.png", "surface.png"):
+    for name in ("plane.png", "surface.png", "over-time.png"):
         assert (stopped / name).read_bytes() == (folder / "straight" / name).read_bytes()
     assert not [name for name in os.listdir(stopped / "checkpoints") if name.startswith(".")]
 

@@ -1,0 +1,1 @@
+"""The commands of the lab: run, list, sweep, reproduce, report."""

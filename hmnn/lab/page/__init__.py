@@ -1,0 +1,1 @@
+"""The page of `hmnn report`: a document that any browser reads, and that fetches nothing."""

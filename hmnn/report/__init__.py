@@ -1,1 +1,0 @@
-"""Records, tables and figures: the only room that plots."""
