@@ -22,7 +22,8 @@ def measure(epochs: int, steps: int) -> dict:
     import step
 
     import hmnn
-    from hmnn.core import likelihoods, objective
+    from hmnn._types import Batch
+    from hmnn.core import likelihoods
     from hmnn.lab.evolving_mnist import PROFILES, build
 
     config = PROFILES["paper"].__class__(epochs=epochs)
@@ -43,13 +44,13 @@ def measure(epochs: int, steps: int) -> dict:
     )
 
     def descend(weights, data):
-        batch = objective.Batch(jax.numpy.asarray(data.x), jax.numpy.asarray(data.y), np.int32(len(data.x)))
+        batch = Batch(jax.numpy.asarray(data.x), jax.numpy.asarray(data.y), np.ones(len(data.x), np.float32))
         for _ in range(epochs):
             weights, _ = plain(weights, batch)
         return jax.block_until_ready(weights)
 
     jax.block_until_ready(method.step(state, stream[0])[0])  # compile both
-    plain(weights, objective.Batch(stream[0].x, stream[0].y, np.int32(config.rows)))
+    plain(weights, Batch(stream[0].x, stream[0].y, np.ones(config.rows, np.float32)))
     for t in range(steps):
         began = time.perf_counter()
         state, info = method.step(state, stream[t % 2])

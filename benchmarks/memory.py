@@ -31,29 +31,28 @@ def against_weights(width: int) -> dict:
 
     import hmnn
     from hmnn import _tree
-    from hmnn.core import families, filtering, kernels, likelihoods, projection
-    from hmnn.core.objective import Batch
-    from hmnn.methods import variational
+    from hmnn._types import Batch
+    from hmnn.core import families, filtering, kernels, likelihoods
+    from hmnn.core.projections.descent import MOST_BLOCKS, Descent
+    from hmnn.methods import method
 
     net = hmnn.mlp(784, (width, width), 10)
     weights = net.init(jax.random.key(0))
     count = _tree.size(weights)
-    data = Batch(jnp.zeros((BATCH * 4, 784)), jnp.zeros(BATCH * 4, jnp.int32), BATCH * 4)
-    model = filtering.Model(kernels.jump(), families.assign(weights, 0.5, "all"), likelihoods.categorical())
-    plain = step._plain(net.apply, model.likelihood, optax.sgd, BATCH).lower(weights, data).compile()
+    data = Batch(jnp.zeros((BATCH * 4, 784)), jnp.zeros(BATCH * 4, jnp.int32), jnp.ones(BATCH * 4))
+    likelihood, family = likelihoods.categorical(), families.assign(weights, 0.5, "all")
+    plain = step._plain(net.apply, likelihood, optax.sgd, BATCH).lower(weights, data).compile()
     row = {"weights": count, "plain_mb": reserved(plain) / 2**20}
-    for mode, blocks in (("full", 1), ("block", projection.MOST_BLOCKS)):
-        plan = filtering.Plan(net.init, projection.Descent(net.apply, minibatch=BATCH, kl_blocks=blocks))
-        state = filtering.init(jax.random.key(0), plan, model)
-        theta = state.posterior
-        made = variational._ready(plan, model, state, theta)
-        size = sum(leaf.nbytes for leaf in jax.tree.leaves(theta))
-        # An argument twice is the same memory, and the state before the step is there all the time.
-        ready = reserved(variational._ready.lower(plan, model, state, theta).compile()) - size
-        learn = reserved(variational._descend.lower(plan, model, data, *made).compile()) + size
-        path = projection.Path(*made[1:])
-        look = reserved(variational._look.lower(plan, model, state, path, data, state.rejected).compile())
-        ours = max(ready, learn, look)
+    for mode, blocks in (("full", 1), ("block", MOST_BLOCKS)):
+        how = Descent(minibatch=BATCH, kl_blocks=blocks)
+        parts = filtering.Filter(net.init, net.apply, kernels.jump(), family, likelihood, how)
+        state = filtering.init(parts, jax.random.key(0))
+        size = sum(leaf.nbytes for leaf in jax.tree.leaves(state.posterior))
+        # An argument twice, the old law and where the descent starts, is the same memory.
+        learn = reserved(method.laid_update.lower(parts, state, data, state.posterior).compile()) - size
+        undone = jnp.zeros((), jnp.int32)
+        look = reserved(method.laid_report.lower(parts, state, state, data, undone).compile())
+        ours = max(learn, look)
         row[f"{mode}_mb"] = ours / 2**20
         row[f"{mode}_arrays_over_plain"] = (ours - reserved(plain)) / 4 / count
     return row

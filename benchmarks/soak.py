@@ -73,9 +73,9 @@ def warm(method, state, largest: int = LARGEST) -> set[int]:
     import numpy as np
 
     from hmnn import Dataset
-    from hmnn.methods import base
+    from hmnn.methods import padding
 
-    buckets = {base.bucket(rows) for rows in range(1, largest + 1)}
+    buckets = {padding.bucket(rows) for rows in range(1, largest + 1)}
     for rows in sorted(buckets):
         rows = min(rows, largest)
         method.step(state, Dataset(np.zeros((rows, FEATURES), np.float32), np.zeros(rows, np.int32)))
@@ -129,11 +129,11 @@ def soak(steps: int, seed: int = 0, largest: int = LARGEST) -> dict:
     import jax
     import numpy as np
 
-    from hmnn.methods import variational
+    from hmnn.methods import method as programs
 
     method, stream = build(), Stream(seed, largest)
     state = fresh = method.init(seed)
-    before = variational._descend._cache_size()
+    before = programs.laid_update._cache_size()
     buckets = warm(method, state, largest)
     tenth, every = max(1, steps // 10), max(1, steps // (2 * SAMPLES))
     times = np.full((4, 2, tenth), np.nan, np.float32)  # clock, processor, fresh, reference; tenth; step
@@ -159,7 +159,7 @@ def soak(steps: int, seed: int = 0, largest: int = LARGEST) -> dict:
         "steps": steps,
         "finite": bool(finite),
         "rss_growth_mb": round(halves[1] - halves[0], 3),
-        "compilations": variational._descend._cache_size() - before,
+        "compilations": programs.laid_update._cache_size() - before,
         "buckets": len(buckets),
         **ratios(times),
         "denormals": denormals(state),

@@ -8,7 +8,6 @@ of it in turn). ns_per_weight is what the mode costs over the plain step, per we
 import argparse
 import json
 import statistics
-from functools import partial
 
 import harness
 
@@ -22,18 +21,21 @@ BATCHES = [("784-400-400-10", 32, 0.5), ("784-400-400-10", 512, 0.5)]
 WIDTHS = [(f"784-{width}-10", 128, 0.5) for width in (64, 128, 256, 512, 1024, 2048, 4096)]
 MODES = ("plain", "naive", "full", "block")
 UPDATES = 16
+"""In an epoch."""
+EPOCHS = 5
 
 
 def runners(network: str, batch: int, keep: float, modes: tuple[str, ...], optimiser: str) -> tuple[dict, int]:
-    """One function per mode that runs UPDATES updates, and the number of weights."""
+    """One function per mode that runs EPOCHS * UPDATES updates, and the number of weights."""
     import jax
     import numpy as np
 
     from hmnn import _tree, linear, mlp
-    from hmnn.core import families, filtering, kernels, likelihoods, noise, projection
+    from hmnn._types import Batch
+    from hmnn.core import families, filtering, kernels, likelihoods, noise
     from hmnn.core.cpu import compilation
-    from hmnn.core.objective import Batch
-    from hmnn.methods.parts import OPTIMISERS
+    from hmnn.core.projections.descent import MOST_BLOCKS, Descent, first_guess
+    from hmnn.methods.arguments import OPTIMISERS
 
     first, *hidden, last = harness.sizes(network)
     net = mlp(first, tuple(hidden), last) if hidden else linear(first, last)
@@ -45,35 +47,25 @@ def runners(network: str, batch: int, keep: float, modes: tuple[str, ...], optim
     rows = batch * UPDATES
     x = rng.normal(size=(rows, first)).astype(np.float32)
     y = x if regression else rng.integers(0, 2 if logistic else last, rows)
-    data = Batch(jax.device_put(x), jax.device_put(y), rows)
+    data = Batch(jax.device_put(x), jax.device_put(y), jax.device_put(np.ones(rows, np.float32)))
     weights = net.init(jax.random.key(0))
-    where = "none" if keep == 1 else "all"
-    model = filtering.Model(
-        kernels.jump(),
-        families.assign(weights, keep, where),
-        likelihood,
-        projection.Pace(learning_rate=1e-6, epochs=1),
-    )
+    family = families.assign(weights, keep, "none" if keep == 1 else "all")
     settings = {
         "naive": {"source": noise.random, "gradient": "autodiff"},
         "full": {"kl_blocks": 1},
-        "block": {"kl_blocks": projection.MOST_BLOCKS},
+        "block": {"kl_blocks": MOST_BLOCKS},
     }
 
     def plain() -> None:
         jax.block_until_ready(_plain(net.apply, likelihood, OPTIMISERS[optimiser], batch)(weights, data))
 
     def filtered(mode: str):
-        descent = projection.Descent(net.apply, OPTIMISERS[optimiser], minibatch=batch, **settings[mode])
-        plan = filtering.Plan(net.init, descent)
-        state = filtering.init(jax.random.key(0), plan, model)
-        theta = filtering.first_guess(state.key, plan, model)
-        task, start = jax.jit(partial(filtering.ready, plan))(model, state, theta)
-        run = jax.jit(
-            partial(filtering.descend, plan),
-            compiler_options=compilation.options(compilation.OFTEN),
-        )
-        return lambda: jax.block_until_ready(run(model, data, task, start))
+        how = Descent(1e-6, EPOCHS, optimiser=OPTIMISERS[optimiser], minibatch=batch, **settings[mode])
+        parts = filtering.Filter(net.init, net.apply, kernels.jump(), family, likelihood, how)
+        state = filtering.init(parts, jax.random.key(0))
+        start = first_guess(parts, state.key)
+        run = compilation.compiled(compilation.OFTEN)(filtering.update)
+        return lambda: jax.block_until_ready(run(parts, state, data, start))
 
     made = {mode: plain if mode == "plain" else filtered(mode) for mode in modes}
     return made, _tree.size(weights)
@@ -84,21 +76,25 @@ def _plain(apply, likelihood, optimiser, batch: int, cache: dict = {}):  # noqa:
     import jax
     import optax
 
-    from hmnn.core import objective, projection
+    from hmnn.core import minibatches, objective
     from hmnn.core.cpu import compilation
 
     def run(weights, data):
-        order = projection.shuffled(jax.random.bits(jax.random.key(0), data.x.shape[:1], "uint32"), batch, data.rows)
         descent = optimiser(1e-6)
 
-        def update(i, carry):
+        def update(i, carry, order):
             weights, state = carry
-            part = projection.minibatch(data, order, i, batch)
+            part = minibatches.taken(data, order, i, batch)
             gradient = jax.grad(lambda w: objective.misfit(apply, likelihood, w, batch=part))(weights)
             updates, state = descent.update(gradient, state, weights)
             return optax.apply_updates(weights, updates), state
 
-        return jax.lax.fori_loop(0, data.x.shape[0] // batch, update, (weights, descent.init(weights)))
+        def epoch(i, carry):
+            draws = jax.random.bits(jax.random.fold_in(jax.random.key(0), i), data.x.shape[:1], "uint32")
+            order = minibatches.shuffled(draws, batch, data.rows)
+            return jax.lax.fori_loop(0, UPDATES, lambda j, carry: update(j, carry, order), carry)
+
+        return jax.lax.fori_loop(0, EPOCHS, epoch, (weights, descent.init(weights)))
 
     if (apply, batch) not in cache:
         cache[apply, batch] = jax.jit(run, compiler_options=compilation.options(compilation.OFTEN))
@@ -126,10 +122,10 @@ def measure(
                 "batch": batch,
                 "gamma": keep,
                 "mode": mode,
-                "min_ms": 1e3 * min(seconds[mode]) / UPDATES,
-                "median_ms": 1e3 * median / UPDATES,
+                "min_ms": 1e3 * min(seconds[mode]) / UPDATES / EPOCHS,
+                "median_ms": 1e3 * median / UPDATES / EPOCHS,
                 "ratio": median / plain,
-                "ns_per_weight": 1e9 * (median - plain) / UPDATES / weights,
+                "ns_per_weight": 1e9 * (median - plain) / UPDATES / EPOCHS / weights,
             }
         )
     return rows

@@ -1,4 +1,4 @@
-"""Rows a second through the doors, on one core: river's `learn_many` and one by one, scikit-learn's `progress`.
+"""Rows a second through the doors, on one core: river's `learn_many` and one by one, scikit-learn's `predict_then_fit`.
 
 Two classes need one logit, and that is what the estimators have (7-64-64-1); river's door is measured with one output
 for each class (7-64-64-2, categorical) too. Seconds are the processor's, which other programs do not lengthen.
@@ -40,7 +40,7 @@ def classifier(outputs: int):
     from hmnn.estimators.river import HMNNClassifier
 
     model = HMNNClassifier(seed=0)
-    model._outputs = outputs  # no parameter: a third class would make it so
+    model._outputs, model._built = outputs, None  # no parameter: a third class would make it so
     return model
 
 
@@ -79,11 +79,11 @@ def single(x, y, repeats: int, outputs: int) -> float:
 
 
 def fused(x, y, repeats: int) -> float:
-    """Rows a second by the scikit-learn door's `progress`."""
+    """Rows a second by the scikit-learn door's `predict_then_fit`."""
     from hmnn.estimators import HMNNClassifier
 
-    HMNNClassifier(random_state=0).progress(x, y)
-    return len(x) / best(lambda: HMNNClassifier(random_state=0).progress(x, y), repeats)
+    HMNNClassifier(random_state=0).predict_then_fit(x, y)
+    return len(x) / best(lambda: HMNNClassifier(random_state=0).predict_then_fit(x, y), repeats)
 
 
 def elec2() -> dict:
@@ -93,7 +93,7 @@ def elec2() -> dict:
 
     table = data.elec2()
     began = time.perf_counter()
-    p = HMNNClassifier(random_state=0).progress(table.x, table.y, classes=[0, 1])
+    p = HMNNClassifier(random_state=0).predict_then_fit(table.x, table.y, classes=[0, 1])
     seconds = time.perf_counter() - began
     return {
         "accuracy": metrics.accuracy(p, table.y),

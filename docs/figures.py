@@ -22,7 +22,6 @@ import hmnn
 from hmnn.core import kernels, mixtures
 from hmnn.core.families import scale
 from hmnn.core.mixtures import Mixture
-from hmnn.methods import variational
 
 FOLDER = Path(__file__).parent / "img" / "idea"
 BLUE, GOLD, RED, GREY, INK = "#2a6fbb", "#e0a11b", "#c8404f", "#8a8f98", "#22262d"
@@ -144,16 +143,15 @@ def _density(law: Mixture, w: np.ndarray) -> np.ndarray:
 def three_moves() -> Figure:
     """Prediction, correction and projection of a single weight, each on its own panel."""
     rng = np.random.default_rng(3)
-    model = variational.build(
-        hmnn.linear(1, bias=False),
-        "bernoulli",
-        rule := kernels.jump(1.0, 1.0, 8.0, 0.3),
+    rule = kernels.jump(1.0, 1.0, 8.0, 0.3)
+    descent = hmnn.descent(
         optimiser=lambda rate: optax.adam(optax.exponential_decay(rate, 400, 0.1)),
         learning_rate=0.03,
         epochs=1500,
         samples=8,
         initial_scale=0.3,
     )
+    model = hmnn.build(hmnn.linear(1, bias=False), "bernoulli", rule, projection=descent)
     before = _gaussian(0.0, 0.3)
     data = hmnn.Dataset(rng.normal(size=(12, 1)).astype(np.float32) + 1.0, np.array([1] * 11 + [0]))
     state, _ = model.step(model.init(0), data)
@@ -190,15 +188,8 @@ def _sensor(t: int, truth: float, rows: int = 12) -> hmnn.Dataset:
 
 def _track(rule: Any, truth: np.ndarray, silent: Callable[[int], bool] = lambda t: False) -> np.ndarray:
     """Mean and standard deviation of the weight at each time step; no data come where it is `silent`."""
-    model = variational.build(
-        hmnn.linear(1, bias=False),
-        "gaussian",
-        rule,
-        optimiser="adam",
-        learning_rate=0.02,
-        samples=4,
-        initial_scale=1.0,
-    )
+    descent = hmnn.descent(optimiser="adam", learning_rate=0.02, samples=4, initial_scale=1.0)
+    model = hmnn.build(hmnn.linear(1, bias=False), "gaussian", rule, projection=descent)
     state, found = model.init(0), []
     for t, value in enumerate(truth):
         state, _ = model.step(state, None if silent(t) else _sensor(t, value))

@@ -58,7 +58,8 @@ def _entries(files: Any) -> dict[Path, str]:
     found: dict[Path, str] = {}
     for file in files.documentation_pages():
         for name in ENTRY.findall(file.content_string) if file.src_uri.startswith("reference/") else []:
-            source = ROOT.joinpath(*name.split(".")[:-1]).with_suffix(".py")
+            module = ROOT.joinpath(*name.split(".")[:-1])
+            source = module / "__init__.py" if module.is_dir() else module.with_suffix(".py")
             found.setdefault(source, f"{file.src_uri}#{name}")
     return found
 

@@ -48,6 +48,12 @@ def paths(weights: PyTree) -> list[str]:
     return [jax.tree_util.keystr(path) for path, _ in jax.tree_util.tree_leaves_with_path(weights)]
 
 
-def size(weights: Weights) -> int:
-    """How many weights there are."""
+def size(weights: PyTree) -> int:
+    """How many weights there are; shapes will do."""
     return sum(leaf.size for leaf in jax.tree.leaves(weights))
+
+
+def average(means: Weights, weights: Weights) -> Float[Array, ""]:
+    """The mean over all weights, given that of every leaf."""
+    pairs = zip(jax.tree.leaves(means), jax.tree.leaves(weights), strict=True)
+    return sum((mean * leaf.size for mean, leaf in pairs), start=jnp.zeros(())) / size(weights)

@@ -17,3 +17,16 @@ class Dataset(NamedTuple):
 
     x: Any
     y: Any
+
+
+class Batch(NamedTuple):
+    """Rows that count as often as their weights say; padding, which comes last, has weight 0."""
+
+    x: Any
+    y: Any
+    weight: Any
+
+    @property
+    def rows(self) -> Any:
+        """How many rows are real."""
+        return (self.weight > 0).sum()

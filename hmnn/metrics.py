@@ -10,50 +10,55 @@ from numpy import ndarray
 from scipy.special import ndtr, stdtrit
 from sklearn.neighbors import KDTree
 
+Probabilities = Float[ndarray, "rows classes"]
+Labels = Int[ndarray, " rows"]
+Numbers = Float[ndarray, " rows"]
 CLIP = 1e-15
-"""The least probability that a log loss knows, as in river, so that no row costs more than 34.54."""
+"""The least probability in a log loss, as in river: no row costs more than 34.54."""
 
 
-def accuracy(probabilities: Float[ndarray, "rows classes"], y: Int[ndarray, " rows"]) -> float:
+def accuracy(probabilities: Probabilities, y: Labels) -> float:
     """The share of rows whose most probable class is the label."""
     return float(np.mean(np.argmax(probabilities, axis=1) == y))
 
 
-def far_from(points: Float[ndarray, "rows d"], data: Float[ndarray, "n d"], distance: float) -> ndarray:
+def far_from(
+    points: Float[ndarray, "rows d"], data: Float[ndarray, "n d"], distance: float
+) -> ndarray:
     """Which points lie farther than `distance` from every row of the data."""
     return KDTree(data).query(points, k=1)[0][:, 0] > distance
 
 
 def box_grid(data: Float[ndarray, "n 2"], side: int) -> Float[ndarray, "points 2"]:
     """side x side points over the bounding box of two-dimensional data, row by row."""
-    axes = [np.linspace(low, high, side) for low, high in zip(data.min(axis=0), data.max(axis=0), strict=True)]
+    axes = np.linspace(data.min(axis=0), data.max(axis=0), side).T
     return np.stack(np.meshgrid(*axes), axis=-1).reshape(-1, 2).astype(data.dtype)
 
 
-def log_losses(probabilities: Float[ndarray, "rows classes"], y: Int[ndarray, " rows"]) -> Float[ndarray, " rows"]:
+def log_losses(probabilities: Probabilities, y: Labels) -> Numbers:
     """-log of the probability of each label, where a probability below `CLIP` counts as `CLIP`."""
-    given = np.take_along_axis(probabilities.astype(np.float64), y[:, None].astype(np.int64), axis=1)[:, 0]
+    given = probabilities[np.arange(len(y)), y].astype(np.float64)
     return -np.log(np.clip(given, CLIP, 1.0))
 
 
-def log_loss(probabilities: Float[ndarray, "rows classes"], y: Int[ndarray, " rows"]) -> float:
+def log_loss(probabilities: Probabilities, y: Labels) -> float:
     """The mean of `log_losses`, in nats."""
     return float(np.mean(log_losses(probabilities, y)))
 
 
-def brier_scores(probabilities: Float[ndarray, "rows classes"], y: Int[ndarray, " rows"]) -> Float[ndarray, " rows"]:
-    """The squared distance between probabilities and the label, summed over all classes: from 0 to 2."""
+def brier_scores(probabilities: Probabilities, y: Labels) -> Numbers:
+    """The squared distance between probabilities and label, summed over classes: from 0 to 2."""
     truth = np.arange(probabilities.shape[1]) == y[:, None]
     return np.sum((probabilities.astype(np.float64) - truth) ** 2, axis=1)
 
 
-def brier(probabilities: Float[ndarray, "rows classes"], y: Int[ndarray, " rows"]) -> float:
+def brier(probabilities: Probabilities, y: Labels) -> float:
     """The mean of `brier_scores`."""
     return float(np.mean(brier_scores(probabilities, y)))
 
 
 class Reliability(NamedTuple):
-    """Rows sorted into bins of equal width by the probability of their most probable class; empty bins left out."""
+    """Rows in bins of equal width by their top probability; empty bins are left out."""
 
     confidence: Float[ndarray, " bins"]
     """The mean probability of a bin."""
@@ -63,27 +68,25 @@ class Reliability(NamedTuple):
     """Its share of all rows."""
 
 
-def reliability(probabilities: Float[ndarray, "rows classes"], y: Int[ndarray, " rows"], bins: int = 15) -> Reliability:
+def reliability(probabilities: Probabilities, y: Labels, bins: int = 15) -> Reliability:
     """Confidence against accuracy, in `bins` bins over [0, 1]."""
     confidence = probabilities.max(axis=1).astype(np.float64)
     right = (np.argmax(probabilities, axis=1) == y).astype(np.float64)
     which = np.clip(np.ceil(confidence * bins).astype(np.int64) - 1, 0, bins - 1)
     rows = np.bincount(which, minlength=bins)
     some = rows > 0
-    means = [np.bincount(which, values, minlength=bins)[some] / rows[some] for values in (confidence, right)]
+    means = [np.bincount(which, v, bins)[some] / rows[some] for v in (confidence, right)]
     return Reliability(means[0], means[1], rows[some] / len(y))
 
 
-def ece(probabilities: Float[ndarray, "rows classes"], y: Int[ndarray, " rows"], bins: int = 15) -> float:
-    """The expected calibration error: the mean distance between confidence and accuracy over the rows' bins."""
+def ece(probabilities: Probabilities, y: Labels, bins: int = 15) -> float:
+    """The expected calibration error: the mean distance between confidence and accuracy."""
     found = reliability(probabilities, y, bins)
     return float(np.sum(found.share * np.abs(found.confidence - found.accuracy)))
 
 
-def crps_gaussian(
-    mean: Float[ndarray, " rows"], std: Float[ndarray, " rows"], y: Float[ndarray, " rows"]
-) -> Float[ndarray, " rows"]:
-    """The continuous ranked probability score of normal forecasts, row by row; |y - mean| where std = 0."""
+def crps_gaussian(mean: Numbers, std: Numbers, y: Numbers) -> Numbers:
+    """The continuous ranked probability score of normal laws; |y - mean| where std = 0."""
     error = y - mean
     z = np.divide(error, std, out=np.zeros_like(error), where=std > 0)
     density = np.exp(-0.5 * z**2) / np.sqrt(2 * np.pi)
@@ -91,45 +94,43 @@ def crps_gaussian(
     return np.where(std > 0, score, np.abs(error))
 
 
-def crps_sample(draws: Float[ndarray, "rows draws"], y: Float[ndarray, " rows"]) -> Float[ndarray, " rows"]:
-    """The continuous ranked probability score of the law that puts equal mass on each draw, row by row."""
+def crps_sample(draws: Float[ndarray, "rows draws"], y: Numbers) -> Numbers:
+    """The continuous ranked probability score of the law with equal mass on each draw."""
     n = draws.shape[1]
     ranks = 2 * np.arange(1, n + 1) - n - 1
     spread = np.sum(np.sort(draws, axis=1) * ranks, axis=1) / n**2  # half the mean |x - x'|
     return np.mean(np.abs(draws - y[:, None]), axis=1) - spread
 
 
-def interval_scores(
-    lower: Float[ndarray, " rows"], upper: Float[ndarray, " rows"], y: Float[ndarray, " rows"], level: float
-) -> Float[ndarray, " rows"]:
+def interval_scores(lower: Numbers, upper: Numbers, y: Numbers, level: float) -> Numbers:
     """The width, plus 2 / (1 - level) times how far y lies outside.
 
-    Times (1 - level) / 2 and averaged over all levels in [0, 1], it is the continuous ranked probability score.
+    Times (1 - level) / 2 and averaged over all levels, it is the score `crps_gaussian` computes.
     """
     outside = np.maximum(lower - y, 0) + np.maximum(y - upper, 0)
     return upper - lower + 2 / (1 - level) * outside
 
 
-def coverage(lower: Float[ndarray, " rows"], upper: Float[ndarray, " rows"], y: Float[ndarray, " rows"]) -> float:
+def coverage(lower: Numbers, upper: Numbers, y: Numbers) -> float:
     """The share of rows that lie in their interval, ends included."""
     return float(np.mean((lower <= y) & (y <= upper)))
 
 
-def width(lower: Float[ndarray, " rows"], upper: Float[ndarray, " rows"]) -> float:
+def width(lower: Numbers, upper: Numbers) -> float:
     """The mean width of intervals."""
     return float(np.mean(upper - lower))
 
 
-def windowed(values: Real[ndarray, " rows"], window: int) -> Float[ndarray, " rows"]:
-    """At each row, the mean of the last `window` values up to it, and of fewer where there are not so many yet."""
+def windowed(values: Real[ndarray, " rows"], window: int) -> Numbers:
+    """At each row, the mean of the last `window` values up to it, or of as many as there are."""
     total = np.concatenate([[0.0], np.cumsum(values, dtype=np.float64)])
     end = np.arange(1, len(values) + 1)
     start = np.maximum(end - window, 0)
     return (total[end] - total[start]) / (end - start)
 
 
-def faded(values: Real[ndarray, " rows"], factor: float) -> Float[ndarray, " rows"]:
-    """At each row, the mean of all values up to it, one that is k rows old with weight factor**k."""
+def faded(values: Real[ndarray, " rows"], factor: float) -> Numbers:
+    """At each row, the mean of all values up to it; the weight of one k rows old is factor**k."""
     means, total, weight = np.empty(len(values)), 0.0, 0.0
     for i, value in enumerate(values.tolist()):
         total, weight = factor * total + value, factor * weight + 1.0
@@ -140,8 +141,9 @@ def faded(values: Real[ndarray, " rows"], factor: float) -> Float[ndarray, " row
 def lag(losses: Real[ndarray, " rows"], change: int, window: int, tolerance: float) -> float:
     """How many rows after a change the loss is back where it was before.
 
-    Back means that the mean loss of the next `window` rows is at most `tolerance` above that of the last `window`
-    rows before the change. Infinite if that does not come; pass the rows up to the next change only.
+    Back means that the mean loss of the next `window` rows is at most `tolerance` above that of the
+    last `window` rows before the change. Infinite if that does not come; pass the rows up to the
+    next change only.
     """
     before = np.mean(losses[max(change - window, 0) : change])
     after = losses[change:]
@@ -153,9 +155,9 @@ def lag(losses: Real[ndarray, " rows"], change: int, window: int, tolerance: flo
 
 
 def standardised_rmse(
-    errors: Float[ndarray, "rows d"], energy: Float[ndarray, " rows"], rest: Float[ndarray, " rows"] | float = 0.0
+    errors: Float[ndarray, "rows d"], energy: Numbers, rest: Numbers | float = 0.0
 ) -> float:
-    """The paper's M, eq. (metric): the root of the summed squared errors over the summed squares of the truth.
+    """The paper's M, eq. (metric): the root of summed squared errors over summed squares of truth.
 
     Args:
         errors: truth minus prediction.
@@ -167,22 +169,24 @@ def standardised_rmse(
 
 
 def expected_accuracy(
-    probabilities: Float[ndarray, "rows classes"],
+    probabilities: Probabilities,
     labels: Int[ndarray, "rows labels"],
     chances: Float[ndarray, " labels"],
 ) -> float:
-    """The accuracy expected over labels that are drawn: each row has the label of column k with probability chances[k].
+    """The accuracy expected over drawn labels: a row has that of column k with chance chances[k].
 
     It is `accuracy` without the noise of the draws.
     """
     return float(np.mean((np.argmax(probabilities, axis=1)[:, None] == labels) @ chances))
 
 
-def adaptation_lags(lead: Real[ndarray, " steps"], chance: Float[ndarray, " steps"]) -> Float[ndarray, " crossings"]:
-    """How many time steps after each crossing of 1/2 by `chance` the predictions follow; infinite if they do not.
+def adaptation_lags(
+    lead: Real[ndarray, " steps"], chance: Float[ndarray, " steps"]
+) -> Float[ndarray, " crossings"]:
+    """Time steps from each crossing of 1/2 by `chance` until predictions follow, or infinity.
 
     Args:
-        lead: how much more often the first labeller is followed than the second; its sign is what counts.
+        lead: how much more often the first labeller is followed than the second; its sign counts.
         chance: the probability of the first labeller. Where it is 1/2, neither is to be followed.
     """
     side = np.sign(np.round(chance - 0.5, 9))
@@ -196,11 +200,13 @@ def adaptation_lags(lead: Real[ndarray, " steps"], chance: Float[ndarray, " step
 
 
 def rejection_curve(
-    right: Bool[ndarray, " rows"], uncertainty: Real[ndarray, " rows"], kept: Float[ndarray, " points"]
+    right: Bool[ndarray, " rows"],
+    uncertainty: Real[ndarray, " rows"],
+    kept: Float[ndarray, " points"],
 ) -> Float[ndarray, " points"]:
     """The accuracy on the share `kept` of the rows with the least uncertainty, at least one row.
 
-    Rows of the same uncertainty count as in the mean over all orders of them: their own order says nothing.
+    Rows of the same uncertainty count as in the mean over all their orders.
     """
     _, group, sizes = np.unique(uncertainty, return_inverse=True, return_counts=True)
     best = np.repeat(np.bincount(group, right) / sizes, sizes)
@@ -209,7 +215,7 @@ def rejection_curve(
 
 
 class Difference(NamedTuple):
-    """The mean of paired differences, and its Student t interval; NaN where there are fewer than two pairs."""
+    """The mean of paired differences, and its Student t interval; NaN below two pairs."""
 
     mean: float
     lower: float

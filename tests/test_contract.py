@@ -1,4 +1,4 @@
-"""One suite for every method: what `hmnn.METHODS` lists can be started, stepped, asked, and cannot be harmed."""
+"""One suite for every method: it can be started, stepped, asked, and cannot be harmed."""
 
 import inspect
 from typing import Any, NamedTuple
@@ -10,11 +10,12 @@ import pytest
 
 import hmnn
 from hmnn import Dataset
+from hmnn._types import Batch
 
 NETWORK = hmnn.linear(2, 2)
 COMMON = {"learning_rate": 2e-3, "epochs": 60, "minibatch": None}
 SPECIAL: dict[str, dict] = {
-    "bbp": {"jump_scale": 1.0},
+    "bbp": {"jump_scale": 1.0, "shrink": 2.0},
     "dropconnect": {"keep_where": "all"},
     "ewc": {"learning_rate": 0.05},
     "lstm": {"hidden": (16, 8), "learning_rate": 0.02},
@@ -24,7 +25,17 @@ PLACES: dict[str, tuple] = {"lstm": (2, 2, "categorical"), "persistence": (2,), 
 """What stands before the settings, where it is not a network and a likelihood."""
 SERIES = ("persistence", "shrinkage")
 """Methods that forecast a series and cannot learn classes: they get a series, and are held to all else."""
+SEQUENCES = ("lstm", *SERIES)
+"""Methods that read rows in their order: a row that comes twice is not one that counts twice."""
 KEY = 7
+
+
+def closed_form(network, likelihood):
+    """The closed-form projection, which has no method of its own."""
+    return hmnn.build(network, likelihood, hmnn.jump(), projection=hmnn.natural())
+
+
+METHODS = {**hmnn.METHODS, "natural": closed_form}
 
 
 def stream(t: int, rows: int = 64) -> Dataset:
@@ -45,7 +56,7 @@ def series(t: int, rows: int = 64) -> Dataset:
 GOOD = [stream(t) for t in range(4)]
 
 
-@pytest.fixture(scope="module", params=list(hmnn.METHODS))
+@pytest.fixture(scope="module", params=list(METHODS))
 def name(request):
     return request.param
 
@@ -58,10 +69,9 @@ def case(name):
 
 @pytest.fixture(scope="module")
 def method(name):
-    build = hmnn.METHODS[name]
+    build = METHODS[name]
     parameters = inspect.signature(build).parameters
-    anything = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
-    settings = {name: value for name, value in COMMON.items() if anything or name in parameters}
+    settings = {name: value for name, value in COMMON.items() if name in parameters}
     places = PLACES.get(name, (NETWORK, "categorical"))
     return build(*places, **settings | SPECIAL.get(name, {}))
 
@@ -121,6 +131,16 @@ def test_predicts_one_finite_row_per_row_of_x(method, case, learnt, rows):
         mean = method.predict(state, x).mean
         assert mean.shape == (rows, 2)
         assert np.isfinite(mean).all()
+
+
+def test_classes_have_probabilities_and_numbers_have_none(name, method, case, learnt):
+    """Of two logits they are the mean itself."""
+    said = method.predict(learnt[-1], case.new.x)
+    if name in SERIES:
+        assert said.probabilities is None
+    else:
+        np.testing.assert_array_equal(said.probabilities, said.mean)
+        np.testing.assert_allclose(said.probabilities.sum(axis=1), 1.0, atol=1e-6)
 
 
 def test_prediction_does_not_depend_on_the_other_rows(method, case, learnt):
@@ -253,10 +273,68 @@ def test_a_bad_batch_raises_and_never_changes_the_model(method, case, learnt, ki
     assert bits(going_on) == bits(learnt[3])
 
 
-@pytest.mark.parametrize("data", [[X, Y], (X,), (X, Y, Y), X, "data", 3], ids=lambda d: type(d).__name__)
+NO_DATASET = [[X, Y], (X,), (X, Y, Y, Y), X, "data", 3]
+
+
+@pytest.mark.parametrize("data", NO_DATASET, ids=lambda data: type(data).__name__)
 def test_what_is_no_dataset_is_refused(method, case, learnt, data):
-    with pytest.raises(ValueError, match=r"^data must be a Dataset\(x, y\) or None\. Got "):
+    with pytest.raises(ValueError, match=r"^data must be a Dataset\(x, y\).* or None\. Got "):
         method.step(learnt[2], data)
+
+
+BAD_WEIGHTS = {
+    "too few": np.ones(63),
+    "too many": np.ones(65),
+    "a column": np.ones((64, 1)),
+    "one number": 1.0,
+    "all 0": np.zeros(64),
+    "negative": np.where(np.arange(64) == 30, -1.0, 1.0),
+    "NaN": np.where(np.arange(64) == 30, np.nan, 1.0),
+    "infinite": np.where(np.arange(64) == 30, np.inf, 1.0),
+    "1e300": np.where(np.arange(64) == 30, 1e300, 1.0),
+    "strings": ["1"] * 64,
+    "None": None,
+}
+
+
+@pytest.mark.parametrize("kind", BAD_WEIGHTS)
+def test_bad_weights_are_refused_and_never_change_the_model(method, case, learnt, kind):
+    before = bits(learnt[2])
+    with pytest.raises(ValueError, match=r"^weight must .*at t = 3\b.*Got "):
+        method.step(learnt[2], Batch(*case.good[2], BAD_WEIGHTS[kind]))
+    assert bits(learnt[2]) == before
+
+
+def test_weight_1_is_no_weight_and_weight_0_is_no_row(method, case, learnt):
+    """In every bit, and whatever stands in the row that does not count."""
+    x, y = case.good[2]
+    ones, _ = method.step(learnt[2], Batch(x, y, np.ones(64)))
+    assert bits(ones) == bits(learnt[3])
+    out = np.isin(np.arange(64), [0, 30, 63])
+    elsewhere = np.where(out[:, None], np.float32(50.0), x)
+    without, _ = method.step(learnt[2], Dataset(x[~out], y[~out]))
+    for rows in (x, elsewhere):
+        uncounted, _ = method.step(learnt[2], Batch(rows, y, np.where(out, 0, 1)))
+        assert bits(uncounted) == bits(without)
+    assert bits(without) != bits(learnt[3])
+
+
+def test_weight_2_is_the_row_twice(name, method, case, learnt):
+    if name in SEQUENCES:
+        pytest.skip("the order of the rows matters to this method")
+    x, y = (part[:24] for part in stream(7))
+    y = np.where(np.arange(24) < 6, 1 - y, y)  # wrong ones, so that counting them is noticed
+    rows = np.concatenate([np.arange(24), np.arange(8)])
+    twice, told = method.step(learnt[1], Dataset(x[rows], y[rows]))
+    heavy, said = method.step(learnt[1], Batch(x, y, np.where(np.arange(24) < 8, 2.0, 1.0)))
+    plain, _ = method.step(learnt[1], Dataset(x, y))
+    new = case.new.x
+    means = [np.asarray(method.predict(state, new).mean) for state in (twice, heavy, plain)]
+    np.testing.assert_allclose(means[1], means[0], atol=2e-5)
+    assert np.abs(means[2] - means[0]).max() > 1e-3
+    for field in ("misfit", "surprise", "log_evidence", "free_energy"):
+        if getattr(told, field) is not None:
+            np.testing.assert_allclose(getattr(said, field), getattr(told, field), rtol=1e-4)
 
 
 @pytest.mark.parametrize("x", [np.full((3, 2), np.nan), np.zeros((3, 3)), np.zeros(2), np.full((3, 2), 1e300), "x"])

@@ -1,7 +1,8 @@
 """P: how the weights move from one time step to the next.
 
 A kernel sends a mixture to a mixture in closed form, weight by weight. To add one: a NamedTuple
-of numbers with a `centre` and a `__call__`, a function that checks them, and a name in `KERNELS`.
+of numbers with a `centre` and a `__call__` (docs/howto/kernel.md). One that says `weightwise = True`
+treats every weight by itself, and may be given the weights of several leaves end to end.
 """
 
 import math
@@ -55,6 +56,11 @@ class Jump(NamedTuple):
     jump_prob: Scalar
     centre: Centre
 
+    @property
+    def weightwise(self) -> bool:
+        """Every weight moves by itself."""
+        return True
+
     def __call__(self, mixture: Mixture, centre: Array) -> Mixture:
         """P pi_{t-1}, eq. (evolving_prior)."""
         return mixtures.move(mixture, self.memory, centre, _jumps(self))
@@ -67,6 +73,11 @@ class OrnsteinUhlenbeck(NamedTuple):
     scale: Scalar
     centre: Centre
 
+    @property
+    def weightwise(self) -> bool:
+        """Every weight moves by itself."""
+        return True
+
     def __call__(self, mixture: Mixture, centre: Array) -> Mixture:
         """Shrink by memory, add variance (1 - memory^2) scale^2."""
         variance = (1.0 - self.memory**2) * self.scale**2
@@ -77,6 +88,11 @@ class Static(NamedTuple):
     """The Dirac kernel of variational continual learning: the weights stay where they are."""
 
     centre: Centre
+
+    @property
+    def weightwise(self) -> bool:
+        """Every weight moves by itself."""
+        return True
 
     def __call__(self, mixture: Mixture, centre: Array) -> Mixture:
         """Nothing moves."""
@@ -90,6 +106,11 @@ class Reset(NamedTuple):
     shrink: Scalar
     jump_prob: Scalar
     centre: Centre
+
+    @property
+    def weightwise(self) -> bool:
+        """Every weight moves by itself."""
+        return True
 
     def __call__(self, mixture: Mixture, centre: Array) -> Mixture:
         """The jump kernel with memory 0, without its two equal means."""

@@ -4,26 +4,17 @@ It falls as the fit improves; the ELBO of eq. (ELBO) is its negative.
 """
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
 
 import jax
 from jaxtyping import Array, Float, PyTree
 
 from hmnn import _tree
-from hmnn._types import Scalar, Weights
+from hmnn._types import Batch, Scalar, Weights
 from hmnn.core import families, likelihoods, mixtures
 from hmnn.core.families import Posterior
 
 Apply = Callable[[Weights, Array], Array]
 """apply(weights, x) -> outputs, one row of outputs per row of x."""
-
-
-class Batch(NamedTuple):
-    """Rows of data, of which the first `rows` are real and the rest padding."""
-
-    x: Any
-    y: Any
-    rows: Any
 
 
 def draw(posterior: Posterior, family: PyTree, noise: PyTree) -> Weights:
@@ -32,7 +23,7 @@ def draw(posterior: Posterior, family: PyTree, noise: PyTree) -> Weights:
 
 
 def draw_scaled(location: Weights, scale: Weights, family: PyTree, noise: PyTree) -> Weights:
-    """As `draw`, for who has s at hand."""
+    """Draw weights when s has already been computed."""
     return jax.tree.map(lambda m, s, member, epsilon: member.draw(m, s, epsilon), location, scale, family, noise)
 
 
@@ -50,9 +41,8 @@ def divergence(posterior: Posterior, family: PyTree, prior: PyTree, w: Weights) 
 
 
 def misfit(apply: Apply, likelihood: likelihoods.Likelihood, w: Weights, *, batch: Batch) -> Float[Array, ""]:
-    """-log g(w, D), summed over the real rows."""
-    real = jax.numpy.arange(batch.x.shape[0]) < batch.rows
-    return -likelihoods.log_g(likelihood, apply(w, batch.x), batch.y, real)
+    """-log g(w, D), summed over the rows, each as often as its weight says."""
+    return -likelihoods.log_g(likelihood, apply(w, batch.x), batch)
 
 
 def gradient(

@@ -1,70 +1,88 @@
-"""What the filter says of new inputs: at one network, or over draws of the posterior."""
+"""What a law of the weights says of new inputs: at one network, over draws, or linearised."""
 
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from hmnn._types import Scalar
-from hmnn.core import mixtures, noise, objective
-from hmnn.core.filtering import Model, Plan, State
+from hmnn.core import likelihoods
+from hmnn.core.likelihoods import Likelihood
 
 DRAWS = 2**20
 """Folded into the key of a time step for predictions; the step itself folds in small numbers."""
+POINTS = ("mean", "location", "sampled")
+
+
+class Question(NamedTuple):
+    """How a prediction is wanted: at which point of the law, from how many draws, with which interval."""
+
+    point: str
+    samples: int
+    level: Scalar
 
 
 class Prediction(NamedTuple):
     """E[y | x] and, when draws were asked for, how far to trust it."""
 
-    mean: Float[Array, "rows *out"]
-    lower: Float[Array, "rows *out"] | None = None
-    upper: Float[Array, "rows *out"] | None = None
-    epistemic: Float[Array, "rows *out"] | None = None
+    mean: Float[Any, "rows *out"]
+    lower: Float[Any, "rows *out"] | None = None
+    upper: Float[Any, "rows *out"] | None = None
+    epistemic: Float[Any, "rows *out"] | None = None
     """Variance over the posterior of E[y | x, w]: it falls with more data."""
-    aleatoric: Float[Array, "rows *out"] | None = None
+    aleatoric: Float[Any, "rows *out"] | None = None
     """Mean over the posterior of Var[y | x, w]: it does not."""
+    probabilities: Float[Any, "rows classes"] | None = None
+    """The probability of each class; None where y is no class."""
 
 
-def predict(plan: Plan, model: Model, state: State, x: Array, point: str, samples: int, level: Scalar) -> Prediction:
-    """Predict at a point of the posterior, with credible intervals of E[y | x, w] from `samples` draws.
+class Outlook(NamedTuple):
+    """The law of a network's outputs, made linear in the weights: what closed-form predictions are made of."""
+
+    outputs: Float[Any, "*rows out"]
+    spread: Float[Any, "*rows out"]
+    """The outputs' variance over the posterior."""
+
+
+def from_draws(
+    likelihood: Likelihood, question: Question, at_point: Array | None, outputs: Callable[[Array], Array]
+) -> Prediction:
+    """Predict with credible intervals of E[y | x, w] from draws of the weights, the same for all rows.
 
     Args:
-        plan: the compiled parts.
-        model: the numbers.
-        state: the filter's state.
-        x: one row per input.
-        point: "mean" (the network at E[w]), "location" (at m) or "sampled" (the mean over the draws).
-        samples: number of draws; 0 gives no interval.
-        level: probability of the interval, in (0, 1).
+        likelihood: the likelihood.
+        question: 0 samples give no interval.
+        at_point: the outputs at the point of the law that was asked for; None takes the mean over the draws.
+        outputs: the network's outputs under draw i.
     """
-    at_point = None if point == "sampled" else _at(point, plan, model, state, x)
-    if at_point is not None and samples == 0:
-        return Prediction(at_point)
-    values, variances = _draws(plan, model, state, x, samples)
-    tail = 0.5 * (1.0 - level)
+    if at_point is not None and question.samples == 0:
+        return Prediction(likelihood.mean(at_point), probabilities=_classes(likelihood, at_point))
+
+    def one(i: Array) -> tuple[Array, Array, Array | None]:
+        drawn = outputs(i)
+        return likelihood.mean(drawn), likelihood.variance(drawn), _classes(likelihood, drawn)
+
+    values, variances, classes = jax.lax.map(one, jnp.arange(question.samples))
+    tail = 0.5 * (1.0 - question.level)
     lower, upper = jnp.quantile(values, jnp.stack([tail, 1.0 - tail]).astype(values.dtype), axis=0)
-    mean = values.mean(axis=0) if at_point is None else at_point
-    return Prediction(mean, lower, upper, values.var(axis=0), variances.mean(axis=0))
+    if at_point is None:
+        mean, classes = values.mean(axis=0), None if classes is None else classes.mean(axis=0)
+    else:
+        mean, classes = likelihood.mean(at_point), _classes(likelihood, at_point)
+    return Prediction(mean, lower, upper, values.var(axis=0), variances.mean(axis=0), classes)
 
 
-def _at(point: str, plan: Plan, model: Model, state: State, x: Array) -> Array:
-    """E[y] of the network at m or at E[w]."""
-    weights = state.posterior.location
-    if point == "mean":
-        laws = objective.mixture(state.posterior, model.family)
-        weights = jax.tree.map(lambda _, law: mixtures.mean(law), weights, laws)
-    return model.likelihood.mean(plan.descent.apply(weights, x))
+def from_outlook(likelihood: Likelihood, outlook: Outlook, level: Scalar) -> Prediction:
+    """Predict from the linearised law of the outputs; the interval is that of E[y | x, w]."""
+    law, outputs = likelihood.predictive(*outlook)
+    mean, (epistemic, aleatoric) = law.mean(outputs), likelihood.uncertainty(*outlook)
+    reach = jax.scipy.special.ndtri(0.5 + 0.5 * jnp.asarray(level, mean.dtype)) * jnp.sqrt(epistemic)
+    low, high = likelihoods.mean_range(likelihood)
+    ends = jnp.maximum(mean - reach, low), jnp.minimum(mean + reach, high)
+    return Prediction(mean, *ends, epistemic, aleatoric, _classes(law, outputs))
 
 
-def _draws(plan: Plan, model: Model, state: State, x: Array, samples: int) -> tuple[Array, Array]:
-    """E[y] and Var[y] under draws of the weights fixed by (seed, t), the same for all rows."""
-    key = jax.random.fold_in(jax.random.fold_in(state.key, state.t), DRAWS)
-    seeds = noise.words(key, state.posterior.location, samples)
-
-    def one(i: Array) -> tuple[Array, Array]:
-        epsilon = plan.descent.source(seeds[i], i, state.posterior.location, model.family)
-        outputs = plan.descent.apply(objective.draw(state.posterior, model.family, epsilon), x)
-        return model.likelihood.mean(outputs), model.likelihood.variance(outputs)
-
-    return jax.lax.map(one, jnp.arange(samples))
+def _classes(likelihood: Likelihood, outputs: Array) -> Array | None:
+    return likelihood.probabilities(outputs) if isinstance(likelihood, likelihoods.OfClasses) else None

@@ -1,4 +1,4 @@
-"""Unpacking that trusts nothing: sizes are bounded, names are ours, and links and devices are refused."""
+"""Unpacking that trusts nothing: sizes are bounded, names are ours, links and devices refused."""
 
 import gzip
 import os
@@ -49,7 +49,7 @@ def is_gzip(path: Path) -> bool:
 
 
 def gunzip(source: Path, target: Path, limit: int = LIMIT) -> None:
-    """Unpack one gzip file into a new file of at most `limit` bytes; nothing is left of a failure."""
+    """Unpack a gzip file into a new file of at most `limit` bytes; of a failure nothing is left."""
     if not is_gzip(source):
         raise ArchiveError(f"{source.name} must be a gzip file. Got other bytes.")
     try:
@@ -57,13 +57,17 @@ def gunzip(source: Path, target: Path, limit: int = LIMIT) -> None:
             _copy(_Bounded(packed, limit, source.name), file)
     except BROKEN as error:
         target.unlink(missing_ok=True)
-        raise ArchiveError(f"{source.name} must be a whole gzip file. Got an error: {error}.") from None
+        raise ArchiveError(
+            f"{source.name} must be a whole gzip file. Got an error: {error}."
+        ) from None
     except ArchiveError:
         target.unlink(missing_ok=True)
         raise
 
 
-def extract(archive: Path, folder: Path, wanted: Mapping[str, str], limit: int = LIMIT) -> list[Path]:
+def extract(
+    archive: Path, folder: Path, wanted: Mapping[str, str], limit: int = LIMIT
+) -> list[Path]:
     """Unpack some members of a tar or tar.gz file, all of them or none.
 
     Args:
@@ -76,8 +80,8 @@ def extract(archive: Path, folder: Path, wanted: Mapping[str, str], limit: int =
         The unpacked files, in the order of `wanted`.
 
     Raises:
-        ArchiveError: a member anywhere in the archive has an absolute name, a name with `..`, is a link, a device or
-            sparse, comes twice, is missing, or the archive is broken or too large.
+        ArchiveError: the archive is broken or too large, or a member anywhere in it is missing,
+            comes twice, has an absolute name or one with `..`, or is a link, a device or sparse.
     """
     if any(name != Path(name).name or name in ("", ".", "..") for name in wanted.values()):
         raise ArchiveError(f"wanted must give plain file names. Got {list(wanted.values())}.")
@@ -85,10 +89,14 @@ def extract(archive: Path, folder: Path, wanted: Mapping[str, str], limit: int =
         try:
             found = _unpack(archive, Path(temporary), wanted, limit)
         except BROKEN as error:
-            raise ArchiveError(f"{archive.name} must be a whole tar file. Got an error: {error}.") from None
+            raise ArchiveError(
+                f"{archive.name} must be a whole tar file. Got an error: {error}."
+            ) from None
         missing = [name for name in wanted if name not in found]
         if missing:
-            raise ArchiveError(f"{archive.name} must hold {', '.join(missing)}. Got {len(found)} of {len(wanted)}.")
+            raise ArchiveError(
+                f"{archive.name} must hold {', '.join(missing)}. Got {len(found)} of {len(wanted)}."
+            )
         for name in wanted:
             os.replace(found[name], folder / wanted[name])
     return [folder / name for name in wanted.values()]
@@ -99,13 +107,16 @@ def _unpack(archive: Path, folder: Path, wanted: Mapping[str, str], limit: int) 
     found: dict[str, Path] = {}
     with gzip.open(archive) if is_gzip(archive) else archive.open("rb") as stream:
         bounded = _Bounded(stream, limit, archive.name)
-        with tarfile.open(fileobj=bounded, mode="r|") as tar:  # type: ignore[call-overload] # it only reads
+        # It only reads, so that `read` will do.
+        with tarfile.open(fileobj=bounded, mode="r|") as tar:  # type: ignore[call-overload]
             for member in tar:
                 _check_member(archive, member)
                 if member.name not in wanted or member.isdir():
                     continue
                 if member.name in found:
-                    raise ArchiveError(f"{archive.name} must hold {member.name!r} once. Got it twice.")
+                    raise ArchiveError(
+                        f"{archive.name} must hold {member.name!r} once. Got it twice."
+                    )
                 found[member.name] = folder / wanted[member.name]
                 with found[member.name].open("xb") as file:
                     _copy(_Bounded(tar.extractfile(member), limit, archive.name), file)
@@ -117,10 +128,13 @@ def _unpack(archive: Path, folder: Path, wanted: Mapping[str, str], limit: int) 
 def _check_member(archive: Path, member: tarfile.TarInfo) -> None:
     posix, windows = PurePosixPath(member.name), PureWindowsPath(member.name)
     if posix.is_absolute() or windows.anchor or ".." in (*posix.parts, *windows.parts):
-        raise ArchiveError(f"{archive.name} must hold names inside its own folder only. Got {member.name!r}.")
+        raise ArchiveError(
+            f"{archive.name} must hold names inside its own folder only. Got {member.name!r}."
+        )
     if member.type not in (tarfile.REGTYPE, tarfile.AREGTYPE, tarfile.DIRTYPE) or member.issparse():
         raise ArchiveError(
-            f"{archive.name} must hold plain files and folders only. Got {member.name!r} of type {member.type!r}."
+            f"{archive.name} must hold plain files and folders only. "
+            f"Got {member.name!r} of type {member.type!r}."
         )
 
 

@@ -16,7 +16,7 @@ DELIMITERS = ",;\t"
 
 
 class Column(NamedTuple):
-    """A column of the table: its name, and numbers (NaN where missing) or words (None where missing)."""
+    """A column of the table: its name, and numbers (NaN if missing) or words (None if missing)."""
 
     name: str
     values: Any
@@ -44,7 +44,10 @@ def read(source: Any) -> tuple[str, dict[str, Column]]:
         )
     names = [str(name) for name in source.columns]
     _distinct(names)
-    columns = {name: _column(name, source[key].to_numpy()) for name, key in zip(names, source.columns, strict=True)}
+    columns = {
+        name: _column(name, source[key].to_numpy())
+        for name, key in zip(names, source.columns, strict=True)
+    }
     if not len(source):
         raise _check.fail("the table", "at least one row long", 0)
     return type(source).__name__, columns
@@ -54,7 +57,9 @@ def _column(name: str, values: ndarray) -> Column:
     if values.dtype.kind in "biuf":
         return Column(name, _finite(name, values.astype(np.float64)))
     if values.dtype.kind in "mMc":
-        raise _check.fail(f"column {name!r}", "numbers or words; convert it or leave it out", str(values.dtype))
+        raise _check.fail(
+            f"column {name!r}", "numbers or words; convert it or leave it out", str(values.dtype)
+        )
     return _cells(name, [str(cell) for cell in values])
 
 
@@ -69,14 +74,18 @@ def _file(path: Path) -> dict[str, Column]:
     except UnicodeDecodeError:
         raise ValueError(f"{path} must be a text file in UTF-8.") from None
     except csv.Error as error:
-        raise ValueError(f"{path} must be a CSV file: {error}, near line {reader.line_num}.") from None
+        raise ValueError(
+            f"{path} must be a CSV file: {error}, near line {reader.line_num}."
+        ) from None
     if len(rows) < 2:
         raise _check.fail(str(path), "a header and at least one row long", f"{len(rows)} lines")
     names = [cell.strip() for cell in rows[0][1]]
     _distinct(names)
     for line, row in rows[1:]:
         if len(row) != len(names):
-            raise _check.fail(f"line {line} of {path}", f"{len(names)} cells long, like the header", len(row))
+            raise _check.fail(
+                f"line {line} of {path}", f"{len(names)} cells long, like the header", len(row)
+            )
     return {name: _cells(name, [row[i] for _, row in rows[1:]]) for i, name in enumerate(names)}
 
 
@@ -102,5 +111,7 @@ def _cells(name: str, cells: list[str]) -> Column:
 
 def _finite(name: str, values: ndarray) -> ndarray:
     if np.isinf(values).any():
-        raise _check.fail(f"column {name!r}", "finite", f"inf in row {int(np.flatnonzero(np.isinf(values))[0])}")
+        raise _check.fail(
+            f"column {name!r}", "finite", f"inf in row {int(np.flatnonzero(np.isinf(values))[0])}"
+        )
     return values

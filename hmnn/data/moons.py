@@ -16,11 +16,11 @@ def two_moons(
     degrees: tuple[float, ...] = (0.0, 45.0, 90.0, 135.0, 180.0),
     seed: int = 0,
 ) -> Stream:
-    """Fresh moons at every time step, turned about their middle, with the labels they were made with.
+    """Fresh moons at every time step, turned about their middle, with their own labels.
 
     Args:
         rows: points of a time step.
-        noise: standard deviation of the points about their half circle (0.1 apart, 0.3 overlapping).
+        noise: standard deviation of the points about their half circle (0.3 makes them overlap).
         degrees: the angle of each time step.
         seed: of the random numbers.
     """

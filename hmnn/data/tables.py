@@ -1,12 +1,12 @@
-"""Tables as streams: a CSV file, a pandas frame or a polars frame, read row by row in the order of its rows.
+"""Tables as streams: a CSV file, a pandas frame or a polars frame, in the order of its rows.
 
 What becomes of a column:
 - Numbers stay numbers. A column is one of numbers if every cell that is not missing is one.
-- Other columns are categories: one column of 0 and 1 per category (`encoding="onehot"`) or the place of the category
-  in the sorted list (`"ordinal"`). The list is taken from the whole table; nothing else is read ahead of time.
-- A missing number (an empty cell, NA, NaN, null, None or ?) is the last one seen in its column, or 0 before there was
-  one. A missing category has 0 in all its columns (one-hot) or is -1 (ordinal). A row without target is left out.
-  `missing="refuse"` makes each of these an error.
+- Other columns are categories: one column of 0 and 1 per category (`encoding="onehot"`) or its
+  place in the sorted list (`"ordinal"`). Only that list is read ahead of time.
+- A missing number (an empty cell, NA, NaN, null, None or ?) is the last one seen in its column, or
+  0 before there was one. A missing category has 0 in all its columns (one-hot) or is -1 (ordinal).
+  A row without target is left out. `missing="refuse"` makes each of these an error.
 """
 
 from collections.abc import Iterable
@@ -24,7 +24,7 @@ from hmnn.data.streams import Stream
 MOST_CATEGORIES = 100
 """More one-hot columns than this out of one column are refused: it is likely a date or a name."""
 MOST_CLASSES = 20
-"""A target of whole numbers with more values than this is a number to predict, unless `task` says otherwise."""
+"""A target with more whole numbers than this is a number to predict, unless `task` says no."""
 BLOCK = 1000
 """Rows of a time step."""
 TASKS = ("classification", "regression")
@@ -42,13 +42,13 @@ def table(
     rows: int | None = None,
     block: int = BLOCK,
 ) -> Stream:
-    """A table as a stream of blocks of rows; see the head of this file for what becomes of its columns.
+    """A table as a stream of blocks of rows; the head of this file says what becomes of columns.
 
     Args:
-        source: path of a CSV file with a header (commas, semicolons or tabs), or a pandas or polars frame.
+        source: path of a CSV file with a header (commas, semicolons or tabs), or a frame.
         target: the column to predict.
-        task: "classification" or "regression"; by default classification if the target holds words, or at most 20
-            different whole numbers.
+        task: "classification" or "regression"; by default classification if the target holds words,
+            or at most 20 different whole numbers.
         drop: columns to leave out.
         categorical: columns of numbers that are names of categories.
         encoding: "onehot" or "ordinal".
@@ -61,11 +61,17 @@ def table(
     if task is not None:
         _check.choice("task", task, TASKS)
     name, found = columns.read(source)
-    drop, categorical = ([names] if isinstance(names, str) else list(names) for names in (drop, categorical))
+    drop, categorical = (
+        [names] if isinstance(names, str) else list(names) for names in (drop, categorical)
+    )
     for wanted in [target, *drop, *categorical]:
         _check.choice("column", wanted, found)
     y, task, classes, known = _target(found.pop(target), task, missing)
-    kept = [_as_category(c) if c.name in categorical else c for c in found.values() if c.name not in drop]
+    kept = [
+        _as_category(c) if c.name in categorical else c
+        for c in found.values()
+        if c.name not in drop
+    ]
     if not kept:
         raise _check.fail("the table", "of at least one column beside the target", target)
     parts = [_encode(column, encoding, missing) for column in kept]
@@ -79,7 +85,9 @@ def table(
     }
     features = [feature for names, _ in parts for feature in names]
     first = slice(None if rows is None else _check.count("rows", rows))
-    return blocks(x[first], y[first], task, name, features=features, classes=classes, made=made, block=block)
+    return blocks(
+        x[first], y[first], task, name, features=features, classes=classes, made=made, block=block
+    )
 
 
 def blocks(
@@ -93,7 +101,7 @@ def blocks(
     made: dict[str, Any] | None = None,
     block: int = BLOCK,
 ) -> Stream:
-    """Arrays as a stream of blocks of rows; the names of features and classes, if any, stand in its `made`."""
+    """Arrays as a stream of blocks of rows; names of features and classes stand in its `made`."""
     _check.choice("task", task, TASKS)
     _check.count("block", block)
     if len(x) != len(y) or not len(y):
@@ -131,12 +139,16 @@ def _order(word: str) -> tuple[int, float, str]:
         return (1, 0.0, word)
 
 
-def _target(column: Column, task: str | None, missing: str) -> tuple[ndarray, str, list[str], ndarray]:
+def _target(
+    column: Column, task: str | None, missing: str
+) -> tuple[ndarray, str, list[str], ndarray]:
     """The labels 0 .. K - 1 or the numbers, the task, the classes, and which rows have a target."""
     words = _as_category(column).values
     known = np.array([word is not None for word in words])
     if missing == "refuse" and not known.all():
-        raise _check.fail(f"target {column.name!r}", "in every row", f"none in row {int(np.argmin(known))}")
+        raise _check.fail(
+            f"target {column.name!r}", "in every row", f"none in row {int(np.argmin(known))}"
+        )
     seen = sorted({word for word in words if word is not None}, key=_order)
     if not seen:
         raise _check.fail(f"target {column.name!r}", "there in at least one row", "none")
@@ -158,7 +170,9 @@ def _encode(column: Column, encoding: str, missing: str) -> tuple[list[str], nda
     """Names and values of the columns that a column becomes."""
     gaps = column.gaps
     if gaps == len(column.values):
-        raise _check.fail(f"column {column.name!r}", "there in at least one row, or left out", "none")
+        raise _check.fail(
+            f"column {column.name!r}", "there in at least one row, or left out", "none"
+        )
     if gaps and missing == "refuse":
         raise _check.fail(f"column {column.name!r}", "in every row", f"{gaps} missing")
     if column.numeric:
@@ -171,7 +185,9 @@ def _encode(column: Column, encoding: str, missing: str) -> tuple[list[str], nda
     if len(seen) > MOST_CATEGORIES:
         allowed = f"of at most {MOST_CATEGORIES} categories, or left out, or ordinal"
         raise _check.fail(f"column {column.name!r}", allowed, len(seen))
-    return [f"{column.name}={word}" for word in seen], (codes[:, None] == np.arange(len(seen))).astype(np.float64)
+    return [f"{column.name}={word}" for word in seen], (
+        codes[:, None] == np.arange(len(seen))
+    ).astype(np.float64)
 
 
 def _carry(values: ndarray) -> ndarray:

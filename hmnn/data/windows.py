@@ -28,15 +28,21 @@ def sliding(
         name: of the stream.
         task: of the stream; "forecast" without y, "regression" with it, unless given.
     """
-    size, step, horizon = (_check.count(n, v) for n, v in (("size", size), ("step", step), ("horizon", horizon)))
+    size, step, horizon = (
+        _check.count(n, v) for n, v in (("size", size), ("step", step), ("horizon", horizon))
+    )
     if y is not None and len(y) != len(x):
         raise _check.fail("y", f"as long as x, {len(x)} rows", f"{len(y)} rows")
-    inputs, targets = (rows(x, 0, len(x) - horizon), rows(x, horizon, len(x))) if y is None else (x, y)
+    inputs, targets = (
+        (rows(x, 0, len(x) - horizon), rows(x, horizon, len(x))) if y is None else (x, y)
+    )
     if len(inputs) < size:
         raise _check.fail("size", f"at most the number of pairs, {max(len(inputs), 0)}", size)
 
     def at(t: int) -> Dataset:
-        return Dataset(rows(inputs, t * step, t * step + size), rows(targets, t * step, t * step + size))
+        return Dataset(
+            rows(inputs, t * step, t * step + size), rows(targets, t * step, t * step + size)
+        )
 
     made = {"rows": len(x), "size": size, "step": step, "horizon": horizon if y is None else 0}
     task = task or ("forecast" if y is None else "regression")
@@ -44,13 +50,15 @@ def sliding(
 
 
 def split(table: Any, *starts: int) -> list[Any]:
-    """Cut a table in the order of time: one part before the first of `starts`, one from each of them to the next."""
+    """Cut a table in the order of time: one part before the first of `starts`, one from each on."""
     edges = [0, *(_check.count("starts", start) for start in starts), len(table)]
     if edges != sorted(set(edges)):
-        raise _check.fail("starts", f"increasing and below the number of rows, {len(table)}", starts)
+        raise _check.fail(
+            "starts", f"increasing and below the number of rows, {len(table)}", starts
+        )
     return [rows(table, low, high) for low, high in pairwise(edges)]
 
 
 def rows(table: Any, low: int, high: int) -> Any:
-    """Rows low to high - 1 by their place; a pandas index, which may be in any order, is kept and not looked at."""
+    """Rows low to high - 1 by their place; a pandas index is kept and not looked at."""
     return table.iloc[low:high] if hasattr(table, "iloc") else table[low:high]

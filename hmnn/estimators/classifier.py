@@ -4,19 +4,19 @@ from typing import Any
 
 import numpy as np
 from numpy import ndarray
-from scipy.special import expit
 from sklearn.base import ClassifierMixin
-from sklearn.utils.multiclass import _check_partial_fit_first_call, check_classification_targets
+from sklearn.utils.multiclass import check_classification_targets, unique_labels
 from sklearn.utils.validation import validate_data
 
 from hmnn import _check
 from hmnn._types import Number
-from hmnn.core.natural import Outlook
-from hmnn.estimators import engine, inputs
-from hmnn.estimators.scikit import Filter, Uncertainty, fitting, whole
+from hmnn.core.prediction import Prediction
+from hmnn.estimators import scaling
+from hmnn.estimators.scikit import StreamEstimator, Uncertainty, fitting, whole
+from hmnn.methods.padding import default_float
 
 
-class HMNNClassifier(ClassifierMixin, Filter):
+class HMNNClassifier(ClassifierMixin, StreamEstimator):
     """A neural network classifier whose weights move in time.
 
     `fit` starts afresh; each `partial_fit` is one time step. docs/natural.md tells how the defaults were chosen.
@@ -35,6 +35,10 @@ class HMNNClassifier(ClassifierMixin, Filter):
         epochs: passes over the rows of a time step (gradient projection only).
         learning_rate: of Adam (gradient projection only).
         minibatch: rows of a minibatch (gradient projection only).
+        network: a network of your own instead of `hidden`: one output for two classes, else one a class.
+        likelihood: a likelihood of your own for classes 0 .. K - 1.
+        kernel: a kernel of your own instead of memory, jump_scale, shrink and jump_prob.
+        family: a family of your own instead of `keep` (gradient projection only).
         standardise: whether columns are standardised by the rows learned so far.
         random_state: seed of the network's first weights and of the descent's noise.
     """
@@ -44,58 +48,56 @@ class HMNNClassifier(ClassifierMixin, Filter):
         """Forget everything and take one time step."""
         x, y = self._checked(X, y, reset=True)
         self.classes_ = np.unique(y)
-        memory = self._learn(x, self._indices(y), sample_weight, self._start())
-        self.memory_ = memory
+        self.state_ = self._learn(x, self._indices(y), sample_weight, self._start())
         return self
 
     @whole
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Any:  # noqa: N803
         """Take one time step; `classes` are needed at the first."""
         x, y = self._first_or_next(X, y, classes)
-        memory = self.memory_ if hasattr(self, "memory_") else self._start()
-        self.memory_ = self._learn(x, self._indices(y), sample_weight, memory)
+        self.state_ = self._learn(x, self._indices(y), sample_weight, self._now())
         return self
 
     @whole
-    def progress(self, X: Any, y: Any, classes: Any = None) -> ndarray:  # noqa: N803 - scikit-learn's name
+    def predict_then_fit(self, X: Any, y: Any, classes: Any = None) -> ndarray:  # noqa: N803 - scikit-learn's name
         """Predict each row and then learn it, every row a time step, in one compiled loop.
 
         Returns:
             The probabilities of each row, from the rows before it.
         """
-        x, y = self._first_or_next(X, y, np.unique(y) if classes is None and not hasattr(self, "classes_") else classes)
-        memory = self.memory_ if hasattr(self, "memory_") else self._start()
-        scaled, centred = inputs.followed(memory.x, x)
-        after, seen = engine.progress(self._engine(), memory, centred if self.standardise else x, self._indices(y))
-        self.memory_ = after._replace(x=scaled)
-        return self._probabilities(seen)
+        first = "state_" not in self.__dict__ and classes is None
+        x, y = self._first_or_next(X, y, np.unique(y) if first else classes)
+        if self.projection == "gradient":
+            return np.concatenate([self._told_then_learned(*row) for row in zip(x, self._indices(y), strict=True)])
+        before, kind = self._now(), default_float()
+        scaler, centred = scaling.followed(before.x, x)
+        rows = (centred if self.standardise else x).astype(kind)
+        state, info, told = self._filter().rows(before.filter, rows, self._indices(y), np.ones(len(x), kind))
+        self.state_ = before.after(state, scaler, before.y, info, len(x))
+        return self._probabilities(told)[: len(x)]
 
     def predict(self, X: Any) -> ndarray:  # noqa: N803 - scikit-learn's name
         """The most probable class of each row."""
-        p = self.predict_proba(X)
-        return self.classes_[np.argmax(p, axis=1)]
+        best = np.argmax(self.predict_proba(X), axis=1)
+        return self.classes_[best]
 
     def predict_proba(self, X: Any) -> ndarray:  # noqa: N803 - scikit-learn's name
-        """The probability of each class, in the order of `classes_`."""
-        return self._probabilities(self._look(X)[0])
+        """The probability of each class in the coming time step, in the order of `classes_`."""
+        return self._probabilities(self._told(X)[0])
 
     def forecast(self, X: Any, horizon: Number = 1) -> ndarray:  # noqa: N803 - scikit-learn's name
         """Probabilities `horizon` time steps from now: the farther, the less certain."""
-        return self._probabilities(self._look(X, _check.count("horizon", horizon))[0])
+        return self._probabilities(self._told(X, _check.count("horizon", horizon))[0])
 
     def uncertainty(self, X: Any) -> Uncertainty:  # noqa: N803 - scikit-learn's name
         """The variance of each row's class indicators, summed over the classes, in its two parts."""
-        seen = self._look(X)[0]
-        p, slope = self._probabilities(seen), self._probabilities(seen._replace(spread=np.zeros_like(seen.spread)))
-        total = np.sum(p * (1.0 - p), axis=1)
-        epistemic = np.minimum(np.sum((slope * (1.0 - slope)) ** 2 * seen.spread, axis=1), total)
-        return Uncertainty(epistemic, total - epistemic)
+        told, _ = self._told(X)
+        indicators = 2.0 if len(self.classes_) <= 2 else 1.0  # of two classes one is told, and the other mirrors it
+        parts = (indicators * np.asarray(part, np.float64).sum(axis=1) for part in (told.epistemic, told.aleatoric))
+        return Uncertainty(*parts)
 
-    def _outputs(self) -> int:
-        return 1 if len(self.classes_) <= 2 else len(self.classes_)
-
-    def _likelihood(self) -> str:
-        return "bernoulli" if len(self.classes_) <= 2 else "categorical"
+    def _targets(self) -> tuple[int, str]:
+        return (1, "bernoulli") if len(self.classes_) <= 2 else (len(self.classes_), "categorical")
 
     def _checked(self, X: Any, y: Any, reset: bool) -> tuple[ndarray, ndarray]:  # noqa: N803 - scikit-learn's name
         x, y = validate_data(self, X, y, dtype=np.float64, reset=reset)
@@ -103,26 +105,34 @@ class HMNNClassifier(ClassifierMixin, Filter):
         return fitting("X", x), y
 
     def _first_or_next(self, X: Any, y: Any, classes: Any) -> tuple[ndarray, ndarray]:  # noqa: N803
-        x, y = self._checked(X, y, reset=not hasattr(self, "memory_"))
-        _check_partial_fit_first_call(self, classes)
+        first = "state_" not in self.__dict__
+        x, y = self._checked(X, y, reset=first)
+        if first and classes is None:
+            raise ValueError("classes must be passed on the first call to partial_fit.")
+        if classes is not None:
+            told = unique_labels(classes)
+            if not first and not np.array_equal(self.classes_, told):
+                raise _check.fail("classes", f"as on the first call, {self.classes_.tolist()}", told.tolist())
+            self.classes_ = told
         return x, y
 
     def _indices(self, y: ndarray) -> ndarray:
-        unseen = np.setdiff1d(y, self.classes_)
-        if len(unseen):
-            raise _check.fail("y", f"one of the classes {self.classes_.tolist()}", unseen[:5].tolist())
-        return np.searchsorted(self.classes_, y).astype(np.int32)
+        places = np.searchsorted(self.classes_, y)
+        places[places == len(self.classes_)] = 0
+        if (self.classes_[places] != y).any():
+            unseen = np.setdiff1d(y, self.classes_)[:5].tolist()
+            raise _check.fail("y", f"one of the classes {self.classes_.tolist()}", unseen)
+        return places.astype(np.int32)
 
-    def _probabilities(self, seen: Outlook) -> ndarray:
-        p = probabilities(seen)
-        return np.ones_like(p[:, :1]) if len(self.classes_) == 1 else p
-
-
-def probabilities(seen: Outlook) -> ndarray:
-    """Class probabilities of outlooks, the linearised variance taken in by the probit approximation."""
-    logits = np.asarray(seen.outputs, np.float64) / np.sqrt(1.0 + np.pi / 8.0 * np.asarray(seen.spread, np.float64))
-    if logits.shape[1] > 1:
-        p = np.exp(logits - logits.max(axis=1, keepdims=True))
+    def _probabilities(self, told: Prediction) -> ndarray:
+        if len(self.classes_) == 1:
+            return np.ones((len(told.mean), 1))
+        p = np.asarray(told.probabilities, np.float64)
         return p / p.sum(axis=1, keepdims=True)
-    p = expit(logits)
-    return np.concatenate([1.0 - p, p], axis=1)
+
+    def _told_then_learned(self, x: ndarray, y: ndarray) -> ndarray:
+        """One row, predicted and then learned by descent."""
+        before = self.state_ = self._now()
+        told = self._told(x[None])[0]
+        self.state_ = self._learn(x[None], np.atleast_1d(y), None, before)
+        return self._probabilities(told)

@@ -6,11 +6,11 @@ import jax
 import numpy as np
 from numpy import ndarray
 
-from hmnn.core.natural import Moments
-from hmnn.estimators.engine import Engine
+from hmnn.core.filtering import Filter
+from hmnn.core.projections.natural import Moments
 
 
-def embedded(old: Engine, new: Engine, law: Moments, fresh: Moments) -> Moments:
+def embedded(old: Filter, new: Filter, law: Moments, fresh: Moments) -> Moments:
     """The old weights in the places they have in the wider network; the other places are those of `fresh`.
 
     One logit becomes the difference of two: means of -m / 2 and m / 2, half the variance each, say the same.
@@ -25,11 +25,12 @@ def embedded(old: Engine, new: Engine, law: Moments, fresh: Moments) -> Moments:
         placed = [_placed(leaf, into) for leaf, into in zip(leaves, _cut(outer, wide), strict=True)]
         return np.concatenate([leaf.ravel() for leaf in placed])
 
+    law, fresh = jax.tree.map(np.asarray, law), jax.tree.map(np.asarray, fresh)
     return Moments(moment(law.mean, fresh.mean, -1.0), moment(law.variance, fresh.variance, 1.0))
 
 
-def _shapes(machine: Engine) -> list[tuple[int, ...]]:
-    weights: Any = jax.eval_shape(machine.plan.start, jax.random.key(0))
+def _shapes(parts: Filter) -> list[tuple[int, ...]]:
+    weights: Any = jax.eval_shape(parts.first_weights, jax.random.key(0))
     return [leaf.shape for leaf in jax.tree.leaves(weights)]
 
 

@@ -12,12 +12,11 @@ from typing import Any
 import numpy as np
 from numpy import ndarray
 
-from hmnn.core.natural import Outlook
-from hmnn.estimators import inputs
-from hmnn.estimators.classifier import probabilities
-from hmnn.estimators.engine import Memory
-from hmnn.estimators.inputs import Scaler
-from hmnn.estimators.rows import Rows, label, target
+from hmnn.core.prediction import Prediction
+from hmnn.estimators import scaling
+from hmnn.estimators.dictionaries import DictionaryModel, label, target
+from hmnn.estimators.scaling import Scaler
+from hmnn.methods.padding import default_float
 
 try:
     import pandas as pd
@@ -26,7 +25,7 @@ except ImportError:
     raise ImportError("hmnn.estimators.river needs river and pandas: install hmnn[river].") from None
 
 
-class HMNNClassifier(Rows, base.MiniBatchClassifier):
+class HMNNClassifier(DictionaryModel, base.MiniBatchClassifier):
     """A neural network classifier whose weights move in time, one row at a time.
 
     Parameters are those of `hmnn.estimators.HMNNClassifier` without those of its descent; `seed` is its `random_state`.
@@ -39,7 +38,7 @@ class HMNNClassifier(Rows, base.MiniBatchClassifier):
     def _multiclass(self) -> bool:
         return True
 
-    def _shape(self) -> tuple[int, str]:
+    def _targets(self) -> tuple[int, str]:
         return self._outputs, "bernoulli" if self._outputs == 1 else "categorical"
 
     def learn_one(self, x: Any, y: Any) -> None:
@@ -86,13 +85,13 @@ class HMNNClassifier(Rows, base.MiniBatchClassifier):
     def _indices(self, names: list[Any]) -> list[int]:
         return [self._labels[name] for name in names]
 
-    def _probabilities(self, seen: Outlook) -> ndarray:
+    def _probabilities(self, told: Prediction) -> ndarray:
         """Probabilities of the classes seen so far: outputs that wait for a class count nothing."""
-        p = probabilities(seen)[:, : len(self._labels)]
+        p = np.asarray(told.probabilities, np.float64)[:, : len(self._labels)]
         return p / p.sum(axis=1, keepdims=True)
 
 
-class HMNNRegressor(Rows, base.MiniBatchRegressor):
+class HMNNRegressor(DictionaryModel, base.MiniBatchRegressor):
     """A neural network regressor whose weights move in time, one row at a time.
 
     Parameters are those of `hmnn.estimators.HMNNRegressor` without those of its descent; `seed` is its `random_state`.
@@ -116,26 +115,27 @@ class HMNNRegressor(Rows, base.MiniBatchRegressor):
         """The mean of y and its standard deviation."""
         if self._learned is None and not self._waiting:
             return 0.0, math.inf
-        outputs, spread, noise = (float(np.ravel(a)[0]) for a in self._ask(x))
+        told = self._ask(x)
         mean, unit = self._unit()
-        return mean + unit * outputs, unit * math.sqrt(spread + noise)
+        variance = float(np.asarray(told.epistemic).item() + np.asarray(told.aleatoric).item())
+        return mean + unit * float(told.mean[0, 0]), unit * math.sqrt(variance)
 
     def predict_many(self, X: Any) -> Any:  # noqa: N803 - river's name
         """The mean of y for each row."""
         if self._learned is None and not self._waiting:
             return pd.Series(0.0, index=X.index)
-        seen = self._look(X)
+        told = self._look(X)
         mean, unit = self._unit()
-        return pd.Series(mean + unit * seen.outputs[:, 0].astype(np.float64), index=X.index)
+        return pd.Series(mean + unit * told.mean[:, 0].astype(np.float64), index=X.index)
 
     def _unit(self) -> tuple[float, float]:
         scaler = self._now().y
         variance = scaler.squares / np.maximum(scaler.number, 1.0)
-        return float(scaler.mean[0]), float(inputs.deviations(variance, scaler.mean)[0])
+        return float(scaler.mean[0]), float(scaling.deviations(variance, scaler.mean)[0])
 
-    def _target(self, memory: Memory, y: ndarray) -> tuple[ndarray, Scaler]:
-        after, centred = inputs.followed(memory.y, y[:, None])
+    def _scaled(self, scaler: Scaler, y: ndarray) -> tuple[ndarray, Scaler]:
+        after, centred = scaling.followed(scaler, y[:, None])
         return centred[:, 0], after
 
     def _typed(self, y: ndarray) -> ndarray:
-        return y.astype(np.float32)
+        return y.astype(default_float())

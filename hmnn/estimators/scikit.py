@@ -1,8 +1,9 @@
-"""What the two scikit-learn estimators share: parameters, validation, one immutable memory, files."""
+"""What the two scikit-learn estimators share: parameters, validation, one immutable value, files."""
 
 import json
 from collections.abc import Callable
 from functools import wraps
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -10,16 +11,26 @@ import numpy as np
 from numpy import ndarray
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from hmnn import _check, store
 from hmnn._types import Number
 from hmnn.core import kernels
-from hmnn.core.natural import Moments, Noise, Outlook
-from hmnn.estimators import batch, engine, inputs
-from hmnn.estimators.batch import Batch
-from hmnn.estimators.engine import Engine, Memory, Settings
-from hmnn.estimators.inputs import Scaler
+from hmnn.core.filtering import State
+from hmnn.core.likelihoods import Noise
+from hmnn.core.prediction import Prediction
+from hmnn.core.projections.natural import Moments
+from hmnn.estimators import equal_rows, scaling
+from hmnn.estimators.equal_rows import WeightedRows
+from hmnn.estimators.learned import Learned, drift, nothing
+from hmnn.estimators.scaling import Scaler
+from hmnn.methods import streams
+from hmnn.methods.padding import default_float
+from hmnn.methods.streams import Settings, StreamFilter
+
+PARTS = ("network", "likelihood", "kernel", "family")
+"""Parameters that may hold functions: a file does not keep them, `load` is given them again."""
+_settings = attrgetter(*Settings._fields)
 
 
 class Uncertainty(NamedTuple):
@@ -55,15 +66,14 @@ def fitting(name: str, values: ndarray) -> ndarray:
     return values
 
 
-class Filter(BaseEstimator):
+class StreamEstimator(BaseEstimator):
     """The common part of `HMNNClassifier` and `HMNNRegressor`."""
 
-    _kind = "gaussian"
-    memory_: Memory
+    state_: Learned
 
     def __init__(
         self,
-        hidden: Any = (64, 64),
+        hidden: tuple[int, ...] = (64, 64),
         *,
         memory: Number = 0.9999,
         jump_scale: Number = 0.007,
@@ -72,11 +82,15 @@ class Filter(BaseEstimator):
         keep: Number = 1.0,
         initial_scale: Number = 0.3,
         level_scale: Number = 0.03,
-        projection: Any = "auto",
+        projection: str = "auto",
         epochs: Number = 50,
         learning_rate: Number = 0.01,
         minibatch: Number = 128,
-        standardise: Any = True,
+        network: Any = None,
+        likelihood: Any = None,
+        kernel: Any = None,
+        family: Any = None,
+        standardise: bool = True,
         random_state: Any = None,
     ) -> None:
         self.hidden = hidden
@@ -91,92 +105,118 @@ class Filter(BaseEstimator):
         self.epochs = epochs
         self.learning_rate = learning_rate
         self.minibatch = minibatch
+        self.network = network
+        self.likelihood = likelihood
+        self.kernel = kernel
+        self.family = family
         self.standardise = standardise
         self.random_state = random_state
 
     @property
     def drift_(self) -> ndarray:
-        """The responsibility of the big jump at each time step of `fit` or `partial_fit`, the last 10000 of them."""
-        check_is_fitted(self, "memory_")
-        return self.memory_.drift.copy()
+        """How unusual the surprise of each time step and those before it is, the last 10000 of them.
+
+        Near 1: the latest 20 or so were far worse than the 500 or so before, and the world has changed. About 0.5: not.
+        """
+        check_is_fitted(self, "state_")
+        return drift(self.state_.surprise)
 
     @property
     def surprise_(self) -> ndarray:
-        """The mean log density of each batch before it was learned, the last 10000 of them."""
-        check_is_fitted(self, "memory_")
-        return self.memory_.surprise.copy()
+        """The mean log density of each time step's rows before they were learned, the last 10000 of them."""
+        check_is_fitted(self, "state_")
+        return self.state_.surprise.copy()
 
     @whole
     def advance(self, steps: Number = 1) -> Any:
         """Let time pass without data: the model grows less certain as its weights move."""
-        check_is_fitted(self, "memory_")
-        self.memory_ = engine.advance(self._engine(), self.memory_, _check.count("steps", steps))
+        check_is_fitted(self, "state_")
+        later = self._filter().rest(self.state_.filter, _check.count("steps", steps))
+        self.state_ = self.state_._replace(filter=later)
         return self
 
     def save(self, path: Any) -> Path:
         """Write the estimator to a directory, whole and verified; nothing in it can run code when loaded."""
-        check_is_fitted(self, "memory_")
-        parameters = json.dumps({name: _plain(name, value) for name, value in self.get_params(deep=False).items()})
+        check_is_fitted(self, "state_")
+        given = self.get_params(deep=False)
+        plain = {name: _plain(name, value) for name, value in given.items() if name not in PARTS}
         names = getattr(self, "feature_names_in_", None)
         return store.save(
             {
                 "estimator": type(self).__name__,
-                "parameters": parameters,
+                "parameters": json.dumps(plain),
+                "parts": json.dumps([name for name in PARTS if given[name] is not None]),
                 "features": None if names is None else json.dumps(list(names)),
                 "classes": json.dumps(self.classes_.tolist()) if hasattr(self, "classes_") else None,
-                "memory": self.memory_,
+                "learned": self.state_,
             },
             path,
         )
 
     @classmethod
-    def load(cls, path: Any) -> Any:
-        """Read an estimator that `save` wrote."""
+    def load(cls, path: Any, **parts: Any) -> Any:
+        """Read an estimator that `save` wrote; a network, likelihood, kernel or family of your own is given again."""
         saved = store.load(path)
         if not isinstance(saved, dict) or saved.get("estimator") != cls.__name__:
             name = saved.get("estimator") if isinstance(saved, dict) else type(saved).__name__
             raise _check.fail("path", f"a directory that {cls.__name__}.save wrote", name)
+        wanted = json.loads(saved["parts"])
+        if sorted(parts) != sorted(wanted):
+            raise _check.fail("load", f"given the parts of the saved model, {wanted or 'none'}", sorted(parts))
         parameters = json.loads(saved["parameters"])
-        estimator = cls(**parameters | {"hidden": tuple(parameters["hidden"])})
-        kinds = {"law": Moments, "noise": Noise, "x": Scaler, "y": Scaler}
-        parts = {name: kinds[name](**part) if name in kinds else part for name, part in saved["memory"].items()}
-        estimator.memory_ = Memory(**parts)
-        estimator.n_features_in_ = len(estimator.memory_.x.number)
+        estimator = cls(**parameters | {"hidden": tuple(parameters["hidden"])}, **parts)
+        estimator.state_ = _learned(saved["learned"])
+        estimator.n_features_in_ = len(estimator.state_.x.number)
         if saved["features"] is not None:
             estimator.feature_names_in_ = np.array(json.loads(saved["features"]), dtype=object)
         if saved["classes"] is not None:
             estimator.classes_ = np.array(json.loads(saved["classes"]))
         return estimator
 
-    def _engine(self) -> Engine:
-        names = [name for name in Settings._fields if name in self.__dict__]
-        settings = Settings(**{name: getattr(self, name) for name in names})
-        if not isinstance(self.standardise, bool | np.bool_):
-            raise _check.fail("standardise", "True or False", self.standardise)
-        return engine.engine(settings, self.n_features_in_, self._outputs(), self._likelihood())
+    def __getstate__(self) -> dict[str, Any]:
+        state = dict(super().__getstate__())
+        state.pop("_built", None)  # compiled programs are made again
+        return state
 
-    def _outputs(self) -> int:
-        return 1
+    def _filter(self) -> StreamFilter:
+        """The filter of these parameters, built again only if one has changed."""
+        wanted = (*_settings(self), self.n_features_in_, *self._targets())
+        built = self.__dict__.get("_built")
+        if built is None or built[0] != wanted:
+            if not isinstance(self.standardise, bool | np.bool_):
+                raise _check.fail("standardise", "True or False", self.standardise)
+            built = wanted, streams.build(Settings(*wanted[:-3]), *wanted[-3:])
+            self._built = built
+        return built[1]
 
-    def _likelihood(self) -> str:
-        return self._kind
+    def _targets(self) -> tuple[int, str]:
+        """How many outputs the network needs, and which likelihood."""
+        return 1, "learned_gaussian"
 
-    def _start(self) -> Memory:
+    def _now(self) -> Learned:
+        """What was learned so far."""
+        if "state_" in self.__dict__:
+            return self.state_
+        return self._start()
+
+    def _start(self) -> Learned:
+        """Nothing learned."""
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        return engine.start(self._engine(), seed, self.n_features_in_)
+        return nothing(self._filter().init(seed), scaling.empty(self.n_features_in_), scaling.empty(1))
 
-    def _learn(self, x: ndarray, y: ndarray, sample_weight: Any, memory: Memory) -> Memory:
+    def _learn(self, x: ndarray, y: ndarray, sample_weight: Any, before: Learned) -> Learned:
         """One time step with checked rows; y as the network has it, but not standardised."""
-        weight = _check_sample_weight(sample_weight, x, dtype=np.float64, ensure_non_negative=True)
-        if not (weight > 0).any():
-            raise _check.fail("sample_weight", "positive for one row at least", "zeros")
-        rows = batch.merged(Batch(x, y, weight))
-        memory = memory._replace(
-            x=inputs.absorbed(memory.x, rows.x, rows.weight), y=self._absorbed(memory.y, rows.y, rows.weight)
-        )
-        scaled = inputs.against(memory.x, rows.x) if self.standardise else rows.x
-        data = batch.written_out(Batch(scaled, self._target(memory.y, rows.y), rows.weight))
-        return engine.learn(self._engine(), memory, *data)
+        rows = WeightedRows(x, y, _weights(sample_weight, len(x)))
+        if len(x) > 1:
+            rows = equal_rows.merged(rows)
+        scalers = scaling.absorbed(before.x, rows.x, rows.weight), self._absorbed(before.y, rows.y, rows.weight)
+        scaled = scaling.against(scalers[0], rows.x) if self.standardise else rows.x
+        data = rows._replace(x=scaled, y=self._target(scalers[1], rows.y))
+        if len(x) > 1:
+            data = equal_rows.written_out(data)
+        kind = default_float()
+        state, info = self._filter().learn(before.filter, data.x.astype(kind), data.y, data.weight.astype(kind))
+        return before.after(state, *scalers, info)
 
     def _absorbed(self, scaler: Scaler, y: ndarray, weight: ndarray) -> Scaler:
         return scaler
@@ -184,16 +224,45 @@ class Filter(BaseEstimator):
     def _target(self, scaler: Scaler, y: ndarray) -> ndarray:
         return y
 
-    def _look(self, X: Any, horizon: int = 0) -> tuple[Outlook, Memory]:  # noqa: N803 - scikit-learn's name
-        """The outlook of new rows, and the memory it was made with."""
-        check_is_fitted(self, "memory_")
+    def _told(self, X: Any, ahead: int = 1) -> tuple[Prediction, Learned]:  # noqa: N803 - scikit-learn's name
+        """What is said of new rows, and what it was said from."""
+        check_is_fitted(self, "state_")
         x = fitting("X", validate_data(self, X, dtype=np.float64, reset=False))
-        memory = self.memory_ if horizon == 0 else engine.advance(self._engine(), self.memory_, horizon)
-        seen = engine.look(self._engine(), memory, inputs.beside(memory.x, x) if self.standardise else x)
-        if not np.isfinite(seen.outputs).all():
-            row = int(np.argwhere(~np.isfinite(seen.outputs))[0][0])
+        learned = self.state_
+        rows = (scaling.beside(learned.x, x) if self.standardise else x).astype(default_float())
+        told = self._filter().predict(learned.filter, rows, ahead)
+        if not np.isfinite(told.mean).all():
+            row = int(np.argwhere(~np.isfinite(told.mean))[0][0])
             raise _check.fail("X", "such that the network's outputs are finite", f"row {row}, {x[row].ravel()[:5]}")
-        return seen, memory
+        return told, learned
+
+
+def _weights(sample_weight: Any, rows: int) -> ndarray:
+    """One weight a row, of which one at least is positive."""
+    if sample_weight is None:
+        return np.ones(rows)
+    allowed = f"{rows} numbers that are not negative, one for each row"
+    try:
+        weight = np.asarray(sample_weight, np.float64)
+    except (TypeError, ValueError):
+        raise _check.fail("sample_weight", allowed, sample_weight) from None
+    if weight.ndim > 1 or weight.shape not in ((), (rows,)):
+        raise _check.fail("sample_weight", allowed, f"the shape {weight.shape}")
+    weight = np.array(np.broadcast_to(weight, (rows,)))
+    if not np.isfinite(weight).all() or (weight < 0).any():
+        raise _check.fail("sample_weight", allowed, weight[~(np.isfinite(weight) & (weight >= 0))][:5])
+    if not (weight > 0).any():
+        raise _check.fail("sample_weight", "positive for one row at least", "zeros")
+    return weight
+
+
+def _learned(saved: dict[str, Any]) -> Learned:
+    """What `save` wrote, as it was."""
+    state = State(**{"work": (), "noise": ()} | saved["filter"])  # a file has no empty tuples
+    noise = Noise(**state.noise) if isinstance(state.noise, dict) else ()
+    state = state._replace(posterior=Moments(**state.posterior), work=(), noise=noise)
+    scalers = {name: Scaler(**saved[name]) for name in ("x", "y")}
+    return Learned(**saved | {"filter": state} | scalers)
 
 
 def _plain(name: str, value: Any) -> Any:

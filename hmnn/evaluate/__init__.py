@@ -1,4 +1,4 @@
-"""Prequential evaluation: predict, then learn, over any stream and any scikit-learn-like or river-like model."""
+"""Predict, then learn, over any stream, with any model like scikit-learn's or river's."""
 
 from hmnn.evaluate.doors import ModelError, Prequential
 from hmnn.evaluate.loop import Classified, Regressed, Tick, prequential

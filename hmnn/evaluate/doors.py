@@ -1,14 +1,16 @@
-"""How models of two libraries are asked and taught: scikit-learn's many rows at once, river's one row at a time.
+"""How models are asked and taught: scikit-learn's many rows at once, river's one row at a time.
 
-A door turns rows into what its model takes, asks, reads the answer as arrays, and teaches. Labels are 0 .. K - 1.
-- Before a model has learned anything it may have no answer (river's empty dictionary, scikit-learn's `NotFittedError`,
-  river's None): then the classes are equally probable, and the predicted number is 0.
+A door turns rows into what its model takes, asks, reads the answer as arrays, and teaches. Labels
+are 0 .. K - 1.
+- Before a model has learned anything it may have no answer (river's empty dictionary or None,
+  scikit-learn's `NotFittedError`): then all classes are equally probable, and the number is 0.
 - A classifier without probabilities gives its label the probability 1, and is marked as `hard`.
 - A regressor without standard deviations gives NaN for them.
 """
 
 import inspect
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
@@ -26,8 +28,8 @@ class ModelError(ValueError):
 class Prequential(Protocol):
     """A model that can predict and then learn many rows in one call."""
 
-    def progress(self, x: Any, y: Any) -> Any:
-        """Probabilities, or means and standard deviations; those of row i may depend on the rows before i only."""
+    def predict_then_fit(self, x: Any, y: Any) -> Any:
+        """Probabilities, or means and standard deviations, each from the rows before it only."""
 
 
 class Door(NamedTuple):
@@ -39,35 +41,40 @@ class Door(NamedTuple):
     """The model's own answer."""
     read: Callable[[Any], Any]
     """The answer as probabilities (rows, K) of a classifier, as (mean, std) of a regressor."""
-    learn: Callable[[Any, ndarray], None]
+    learn: Callable[[Any, ndarray], Any]
     hard: Callable[[], bool] = bool
     """Whether the answers so far were labels without probabilities."""
 
 
 def open_(model: Any, task: str, classes: int, features: list[str]) -> Door:
-    """The door of a model: scikit-learn's if it has `partial_fit`, river's if it has `learn_one`."""
+    """The door of a model: scikit-learn's if it has `partial_fit`, river's if `learn_one`."""
+    labels = task == "classification"
     if hasattr(model, "partial_fit"):
-        return _scikit(model, classes) if task == "classification" else _scikit_regressor(model)
+        return _scikit(model, classes) if labels else _scikit_regressor(model)
     if hasattr(model, "learn_one"):
-        return _river(model, classes, features) if task == "classification" else _river_regressor(model, features)
+        return _river(model, classes, features) if labels else _river_regressor(model, features)
     allowed = "a model with partial_fit and predict, or with learn_one and predict_one"
     raise _check.fail("model", allowed, type(model).__name__)
 
 
 def fused(model: Prequential, classes: int) -> Callable[[ndarray, ndarray], Any]:
     """Predict and learn in one call; a model that wants to know all classes is told them."""
-    takes = "classes" in inspect.signature(model.progress).parameters
-    extra: dict[str, Any] = {"classes": np.arange(classes)} if takes and classes else {}
+    told = _told(model.predict_then_fit, classes)
 
     def progress(x: ndarray, y: ndarray) -> Any:
-        found = model.progress(x, y, **extra)
-        return np.asarray(found) if classes else tuple(np.asarray(part, np.float64) for part in found)
+        found = model.predict_then_fit(x, y, **told)
+        return np.asarray(found) if classes else tuple(np.asarray(v, np.float64) for v in found)
 
     return progress
 
 
+def _told(learn: Callable[..., Any], classes: int) -> dict[str, Any]:
+    takes = classes and "classes" in inspect.signature(learn).parameters
+    return {"classes": np.arange(classes)} if takes else {}
+
+
 def spread(model: Any, found: Any, classes: int) -> ndarray:
-    """Probabilities of all classes; 0 for those that the model, by its `classes_`, does not know yet."""
+    """Probabilities of all classes; 0 for those that are not in the model's `classes_` yet."""
     found = np.asarray(found, np.float64)
     if found.ndim == 2 and found.shape[1] == classes:
         return found
@@ -80,14 +87,8 @@ def spread(model: Any, found: Any, classes: int) -> ndarray:
     return full
 
 
-def _same(x: ndarray) -> ndarray:
-    return x
-
-
 def _scikit(model: Any, classes: int) -> Door:
     hard = not hasattr(model, "predict_proba")
-    takes = "classes" in inspect.signature(model.partial_fit).parameters
-    told: dict[str, Any] = {"classes": np.arange(classes)} if takes else {}
 
     def ask(x: ndarray) -> ndarray:
         try:
@@ -96,16 +97,16 @@ def _scikit(model: Any, classes: int) -> Door:
             return np.full((len(x), classes), 1 / classes)
 
     def read(found: ndarray) -> ndarray:
-        return spread(model, np.eye(classes)[found.astype(np.int64)] if found.ndim == 1 else found, classes)
+        found = np.eye(classes)[found.astype(np.int64)] if found.ndim == 1 else found
+        return spread(model, found, classes)
 
-    def learn(x: ndarray, y: ndarray) -> None:
-        model.partial_fit(x, y, **told)
-
-    return Door(_same, ask, read, learn, lambda: hard)
+    learn = partial(model.partial_fit, **_told(model.partial_fit, classes))
+    return Door(np.asarray, ask, read, learn, lambda: hard)
 
 
 def _scikit_regressor(model: Any) -> Door:
-    options = {"return_std": True} if "return_std" in inspect.signature(model.predict).parameters else {}
+    sure = "return_std" in inspect.signature(model.predict).parameters
+    options = {"return_std": True} if sure else {}
 
     def ask(x: ndarray) -> tuple[ndarray, ...]:
         try:
@@ -115,29 +116,20 @@ def _scikit_regressor(model: Any) -> Door:
         return tuple(map(np.asarray, found)) if isinstance(found, tuple) else (np.asarray(found),)
 
     def read(found: tuple[ndarray, ...]) -> tuple[ndarray, ndarray]:
-        mean = np.asarray(found[0], np.float64).reshape(-1)
-        return mean, np.asarray(found[1], np.float64).reshape(-1) if len(found) > 1 else np.full(len(mean), np.nan)
+        mean, *std = (np.asarray(part, np.float64).reshape(-1) for part in found)
+        return mean, std[0] if std else np.full(len(mean), np.nan)
 
-    def learn(x: ndarray, y: ndarray) -> None:
-        model.partial_fit(x, y)
-
-    return Door(_same, ask, read, learn)
+    return Door(np.asarray, ask, read, model.partial_fit)
 
 
-def _dictionaries(features: list[str]) -> Callable[[ndarray], Any]:
-    def prepare(x: ndarray) -> list[dict[str, float]]:
-        names = features or [str(j) for j in range(x.shape[1])]
-        return [dict(zip(names, row, strict=True)) for row in x.tolist()]
-
-    return prepare
+def _dictionaries(features: list[str], x: ndarray) -> list[dict[str, float]]:
+    names = features or [str(j) for j in range(x.shape[1])]
+    return [dict(zip(names, row, strict=True)) for row in x.tolist()]
 
 
-def _learn_each(model: Any) -> Callable[[Any, ndarray], None]:
-    def learn(x: list[dict[str, float]], y: ndarray) -> None:
-        for row, target in zip(x, y.tolist(), strict=True):
-            model.learn_one(row, target)
-
-    return learn
+def _learn_each(model: Any, x: list[dict[str, float]], y: ndarray) -> None:
+    for row, target in zip(x, y.tolist(), strict=True):
+        model.learn_one(row, target)
 
 
 def _river(model: Any, classes: int, features: list[str]) -> Door:
@@ -154,10 +146,11 @@ def _river(model: Any, classes: int, features: list[str]) -> Door:
         return [{} if label is None else {label: 1.0} for label in labels]
 
     def read(found: list[dict[Any, float]]) -> ndarray:
-        equal = [1 / classes] * classes
-        return np.array([[given.get(k, 0.0) for k in range(classes)] if given else equal for given in found])
+        equal = dict.fromkeys(range(classes), 1 / classes)
+        return np.array([[(p or equal).get(k, 0.0) for k in range(classes)] for p in found])
 
-    return Door(_dictionaries(features), ask, read, _learn_each(model), lambda: hard)
+    learn = partial(_learn_each, model)
+    return Door(partial(_dictionaries, features), ask, read, learn, lambda: hard)
 
 
 def _river_regressor(model: Any, features: list[str]) -> Door:
@@ -168,4 +161,4 @@ def _river_regressor(model: Any, features: list[str]) -> Door:
         mean = np.array([0.0 if value is None else value for value in found], np.float64)
         return mean, np.full(len(mean), np.nan)
 
-    return Door(_dictionaries(features), ask, read, _learn_each(model))
+    return Door(partial(_dictionaries, features), ask, read, partial(_learn_each, model))

@@ -26,9 +26,9 @@ class Classified(NamedTuple):
     seconds: float
     """Spent in the model, predicting and learning; our own bookkeeping is not counted."""
     cpu_seconds: float
-    """The same in processor time of all threads, which other programs on the machine do not lengthen."""
+    """The same in processor time of all threads, which other programs do not lengthen."""
     mended: int
-    """Rows whose probabilities did not sum to 1 and were divided by their sum (equal ones, if that was 0)."""
+    """Rows whose probabilities did not sum to 1 and were divided by their sum (equal, if 0)."""
     hard: bool
     """Whether the model gives labels only; then no score of probabilities means anything."""
 
@@ -56,11 +56,12 @@ def prequential(
     """Let a model predict each row and then learn it, over the whole stream.
 
     Args:
-        model: scikit-learn-like (`partial_fit`, `predict`, `predict_proba`) or river-like (`learn_one`, `predict_one`,
-            `predict_proba_one`).
-        stream: its time steps are blocks of rows; `made` may hold the names of `features` and `classes`.
+        model: like scikit-learn's (`partial_fit`, `predict`, `predict_proba`) or like river's
+            (`learn_one`, `predict_one`, `predict_proba_one`).
+        stream: its steps are blocks of rows; `made` may hold names of `features` and `classes`.
         rows: that many rows are predicted before they are learned, at most one block of the stream.
-        through: "fused" uses the model's `progress` where it has one and `rows` is 1; "single" never does.
+        through: "fused" uses the model's `predict_then_fit` where it has one and `rows` is 1;
+            "single" never does.
         name: of the model, in errors.
         tick: is told how many rows are done.
 
@@ -96,7 +97,8 @@ def _classes(stream: Stream) -> int:
 def _largest(y: Any) -> int:
     y = np.asarray(y)
     if y.ndim != 1 or not np.issubdtype(y.dtype, np.integer) or (len(y) and y.min() < 0):
-        raise _check.fail("labels", "whole numbers from 0 on, one a row", f"{y.dtype} of shape {y.shape}")
+        got = f"{y.dtype} of shape {y.shape}"
+        raise _check.fail("labels", "whole numbers from 0 on, one a row", got)
     return int(y.max(initial=0))
 
 
@@ -106,7 +108,8 @@ class _Run:
     def __init__(self, model: Any, name: str, task: str, classes: int, features: list[str]) -> None:
         self.model, self.name, self.classes = model, name, classes
         self.door = doors.open_(model, task, classes, features)
-        self.progress: Any = doors.fused(model, classes) if isinstance(model, doors.Prequential) else None
+        fused = isinstance(model, doors.Prequential)
+        self.progress: Any = doors.fused(model, classes) if fused else None
         self.seconds, self.cpu_seconds, self.row = 0.0, 0.0, 0
         self.found: list[Any] = []
 
@@ -116,7 +119,8 @@ class _Run:
             found = function(*arguments)
         except Exception as error:
             said = (str(error).strip() or type(error).__name__).splitlines()[0]
-            raise doors.ModelError(f"{self.name} failed at row {self.row}, {doing}: {said}") from error
+            words = f"{self.name} failed at row {self.row}, {doing}: {said}"
+            raise doors.ModelError(words) from error
         self.seconds += perf_counter() - began
         self.cpu_seconds += process_time() - busy
         return found
@@ -135,23 +139,29 @@ class _Run:
 
     def keep(self, found: Any, rows: int) -> None:
         """Check and keep the predictions of the next rows."""
-        parts = [found] if self.classes else list(found)
-        for part, shape in zip(parts, [(rows, self.classes)] if self.classes else [(rows,)] * 2, strict=True):
+        parts, shape = ([found], (rows, self.classes)) if self.classes else (list(found), (rows,))
+        for part in parts:
             if part.shape != shape:
-                raise doors.ModelError(f"{self.name} must predict an array of shape {shape}. Got {part.shape}.")
-        wrong = ~np.isfinite(parts[0]) | (parts[0] < 0) if self.classes else ~np.isfinite(parts[0]) | (parts[1] < 0)
+                raise doors.ModelError(
+                    f"{self.name} must predict an array of shape {shape}. Got {part.shape}."
+                )
+        wrong = ~np.isfinite(parts[0]) | (parts[-1] < 0)
         if wrong.any():
-            row = int(np.argwhere(wrong)[0][0])
-            allowed = "probabilities that are finite and not negative" if self.classes else "finite numbers"
+            row, allowed = int(np.argwhere(wrong)[0][0]), "finite numbers"
+            if self.classes:
+                allowed = "probabilities that are finite and not negative"
             got = [np.round(part[row], 6).tolist() for part in parts]
-            raise doors.ModelError(f"{self.name} must predict {allowed}. Got {got} at row {self.row + row}.")
+            raise doors.ModelError(
+                f"{self.name} must predict {allowed}. Got {got} at row {self.row + row}."
+            )
         self.found.append(found)
         self.row += rows
 
     def result(self, y: ndarray) -> Classified | Regressed:
         if self.classes:
             probabilities, mended = _mend(np.concatenate(self.found))
-            return Classified(probabilities, y, self.seconds, self.cpu_seconds, mended, self.door.hard())
+            spent = self.seconds, self.cpu_seconds
+            return Classified(probabilities, y, *spent, mended, self.door.hard())
         mean, std = (np.concatenate(part) for part in zip(*self.found, strict=True))
         return Regressed(mean, std, y.astype(np.float64), self.seconds, self.cpu_seconds)
 

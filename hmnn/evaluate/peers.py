@@ -1,4 +1,4 @@
-"""Models to stand beside: the last label or value, and river's linear models, Hoeffding adaptive tree and forest."""
+"""Models to compare with: the last label or value, and river's linear models, tree and forest."""
 
 from collections.abc import Callable
 from importlib import import_module
@@ -10,7 +10,7 @@ from hmnn import _check
 
 
 class LastLabel:
-    """Says again what the last row was: 85 % right on Elec2, where labels come in runs; 0 before the first."""
+    """Says the last label again (0 at first): 85 % right on Elec2, where labels come in runs."""
 
     def __init__(self) -> None:
         self.last: Any = 0
@@ -52,8 +52,12 @@ CLASSIFIERS: dict[str, Callable[[int, int], Any]] = {
 
 REGRESSORS: dict[str, Callable[[int, int], Any]] = {
     "last-value": lambda classes, seed: LastLabel(),
-    "linear": lambda classes, seed: _scaled(_river("linear_model").LinearRegression(intercept_lr=0.1)),
-    "hoeffding": lambda classes, seed: _scaled(_river("tree").HoeffdingAdaptiveTreeRegressor(seed=seed)),
+    "linear": lambda classes, seed: _scaled(
+        _river("linear_model").LinearRegression(intercept_lr=0.1)
+    ),
+    "hoeffding": lambda classes, seed: _scaled(
+        _river("tree").HoeffdingAdaptiveTreeRegressor(seed=seed)
+    ),
     "arf": lambda classes, seed: _scaled(_river("forest").ARFRegressor(n_models=10, seed=seed)),
 }
 """The same for numbers; the settings are those of river's own examples."""

@@ -35,8 +35,7 @@ class Settings(NamedTuple):
     """Of the intervals."""
     lag_window: int
     lag_tolerance: float
-    """Back after a change is an error rate at most this above the one before, or an absolute error at most this share
-    above."""
+    """Back means at most this above the error before; for regressors, this share of it above."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +57,10 @@ class Report:
 
     def table(self) -> list[dict[str, Any]]:
         """One row per model that did not fail."""
-        return [{"model": name, **{c: found[c] for c in COLUMNS[self.task]}} for name, found in self.metrics.items()]
+        return [
+            {"model": name, **{c: found[c] for c in COLUMNS[self.task]}}
+            for name, found in self.metrics.items()
+        ]
 
     def record(self) -> dict[str, Any]:
         """All of it, as a dictionary; `hmnn.lab.streams.draw` draws it."""
@@ -77,7 +79,7 @@ def compare(
     lag_tolerance: float = 0.05,
     tick: Callable[[str], Tick] | None = None,
 ) -> Report:
-    """Run each model over the stream, predict then learn, and score it; one that fails does not stop the others.
+    """Run and score each model over the stream; one that fails does not stop the others.
 
     Args:
         models: name -> model, untrained.
@@ -87,7 +89,7 @@ def compare(
         fading: weight of a row in the faded means, relative to the next one.
         level: of the intervals of regressors.
         lag_window: rows over which an error is averaged to see whether it is back after a change.
-        lag_tolerance: back means at most this above the error rate before, or this share above the absolute error.
+        lag_tolerance: back means at most this above the error before; a share, for regressors.
         tick: tick(name) returns a function that is told how many rows that model has done.
     """
     _check.count("window", window)
@@ -99,14 +101,15 @@ def compare(
     scored, failed = {}, {}
     for name, model in models.items():
         try:
-            done = prequential(model, stream, rows=rows, name=name, tick=tick(name) if tick else None)
+            ticks = tick(name) if tick else None
+            done = prequential(model, stream, rows=rows, name=name, tick=ticks)
         except ModelError as error:
             failed[name] = str(error)
         else:
             scored[name] = score(done, settings, list(stream.made.get("changes", [])))
-    numbers, curves, calibration = ({name: found[i] for name, found in scored.items()} for i in range(3))
-    about = stream.name, stream.task, stream.made, settings._asdict()
-    return Report(*about, metrics=numbers, curves=curves, calibration=calibration, failed=failed)
+    parts = [{name: found[i] for name, found in scored.items()} for i in range(3)]
+    about: tuple[Any, ...] = stream.name, stream.task, stream.made, settings._asdict()
+    return Report(*about, *parts, failed)
 
 
 def score(
@@ -117,23 +120,22 @@ def score(
         _classified(done) if isinstance(done, Classified) else _regressed(done, settings.level)
     )
     loss = 1 - rows["accuracy"] if "accuracy" in rows else rows["mae"]
-    found: dict[str, Any] = {name: float(np.mean(values)) for name, values in rows.items()} | numbers
+    found: dict[str, Any] = {name: float(np.mean(values)) for name, values in rows.items()}
+    found |= numbers
     found |= {"seconds": done.seconds, "cpu_seconds": done.cpu_seconds}
-    found |= {f"{name}_faded": _end(metrics.faded(values, settings.fading)) for name, values in rows.items()}
+    faded = {name: metrics.faded(values, settings.fading) for name, values in rows.items()}
+    found |= {f"{name}_faded": float(values[-1]) for name, values in faded.items()}
     if changes:
         found["lag"] = _lags(loss, changes, settings, relative="mae" in rows)
     return found, _curves(rows, extra, settings), calibration
 
 
-def _end(values: ndarray) -> float:
-    return float(values[-1])
-
-
-Parts = tuple[dict[str, ndarray], dict[str, Any], Callable[[slice], dict[str, float]], dict[str, Any]]
+Window = Callable[[slice], dict[str, float]]
+Parts = tuple[dict[str, ndarray], dict[str, Any], Window, dict[str, Any]]
 
 
 def _classified(done: Classified) -> Parts:
-    """Scores of each row, numbers of all rows, what a window has beside means, and the reliability."""
+    """Scores of each row, numbers of all, what a window has beside means, and the reliability."""
     p, y = done.probabilities, done.y
     rows = {"accuracy": (p.argmax(axis=1) == y).astype(np.float64)}
     rows |= {"log_loss": metrics.log_losses(p, y), "brier": metrics.brier_scores(p, y)}
@@ -141,12 +143,8 @@ def _classified(done: Classified) -> Parts:
     if done.hard:
         rows |= {name: np.full(len(y), math.nan) for name in ("log_loss", "brier")}
         return rows, numbers | {"ece": math.nan}, lambda part: {"ece": math.nan}, {}
-    return (
-        rows,
-        numbers,
-        lambda part: {"ece": metrics.ece(p[part], y[part])},
-        metrics.reliability(p, y)._asdict(),
-    )
+    found = metrics.reliability(p, y)._asdict()
+    return rows, numbers, lambda part: {"ece": metrics.ece(p[part], y[part])}, found
 
 
 def _regressed(done: Regressed, level: float) -> Parts:
@@ -170,7 +168,7 @@ def _regressed(done: Regressed, level: float) -> Parts:
     return rows, numbers, part, {"level": list(LEVELS), "covered": shares}
 
 
-def _curves(rows: dict[str, ndarray], extra: Callable[[slice], dict[str, float]], settings: Settings) -> dict[str, Any]:
+def _curves(rows: dict[str, ndarray], extra: Window, settings: Settings) -> dict[str, Any]:
     """Windowed and faded means at the end of each window, the last one perhaps shorter."""
     length = len(next(iter(rows.values())))
     ends = np.unique(np.append(np.arange(settings.window, length + 1, settings.window), length))

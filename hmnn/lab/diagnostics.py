@@ -42,8 +42,8 @@ def _names(structure: Any) -> list[str]:
 
 
 def drift(info: Any) -> dict[str, float]:
-    """The responsibility of the big jump, over all weights and leaf by leaf; {} if there is none."""
-    if not hasattr(info, "drift_by_leaf") or not np.isfinite(info.drift):
+    """How probable a big jump was, over all weights and leaf by leaf; {} if there is no signal."""
+    if info.drift_by_leaf is None or not np.isfinite(info.drift):
         return {}
     found = {ALL: float(info.drift)}
     for path, value in jax.tree_util.tree_leaves_with_path(info.drift_by_leaf):
@@ -76,11 +76,12 @@ def pooled(parts: Sequence[dict[str, ndarray] | None]) -> dict[str, ndarray]:
     if not parts or any(part is None for part in parts):
         return {}
     keys = metrics.Reliability._fields
-    joined = {key: np.concatenate([np.asarray(part[key]) for part in parts if part]) for key in keys}
-    confidence, accuracy, share = joined.values()
+    lists = ([np.asarray(part[key]) for part in parts if part] for key in keys)
+    confidence, accuracy, share = map(np.concatenate, lists)
     which = np.clip(np.ceil(confidence * BINS).astype(np.int64) - 1, 0, BINS - 1)
     total = np.bincount(which, share, BINS)
     some = total > 0
-    found = [np.bincount(which, share * v, BINS)[some] / total[some] for v in (confidence, accuracy)]
+    sums = [np.bincount(which, share * values, BINS) for values in (confidence, accuracy)]
+    found = [values[some] / total[some] for values in sums]
     columns = zip(keys, (*found, total[some] / len(parts)), strict=True)
     return {key: values.astype(np.float32) for key, values in columns}

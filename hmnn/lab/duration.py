@@ -11,7 +11,7 @@ from hmnn.lab.jobs import Job
 from hmnn.methods import Method
 
 FEW, MORE = 1, 3
-"""Epochs of the two steps that are timed: their difference is what an epoch costs, without the rest of a step."""
+"""Epochs of the two steps that are timed; their difference tells what an epoch costs."""
 
 
 def seconds(build: Callable[[int], Method], data: Dataset, epochs: int) -> float:
@@ -29,15 +29,15 @@ def seconds(build: Callable[[int], Method], data: Dataset, epochs: int) -> float
 
 
 def tell(monitor: Monitor, jobs: list[Job], cost: dict[str, float]) -> float:
-    """Say how long what is not done yet will take; cost is by name of job, in seconds of one core for all its steps."""
-    keeper = monitor.keeper
+    """Say how long the jobs that are left will take; `cost` has each one's seconds on one core."""
+    keeper, many = monitor.keeper, max(1, monitor.workers)
     left = [job for job in jobs if keeper.kept(job.name) is None]
-    ends = [0.0] * max(1, monitor.workers)
+    ends = [0.0] * many
     for job in left:  # by the process that is free first
         heapq.heapreplace(ends, ends[0] + cost[job.name] * (1 - keeper.steps(job.name) / job.steps))
     total = max(ends)
-    line = f"{len(left)} of {len(jobs)} jobs to do: about {words(total)} with {max(1, monitor.workers)} processes"
-    say(monitor, line)
+    about = f"about {words(total)} with {many} processes"
+    say(monitor, f"{len(left)} of {len(jobs)} jobs to do: {about}")
     return total
 
 

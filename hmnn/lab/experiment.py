@@ -27,10 +27,10 @@ class Monitor(Protocol):
         """So many steps are done; with 0, the run only says that it is still there."""
 
     def note(self, part: str, t: int, values: dict[str, Any]) -> None:
-        """What one part of the run has to tell of time step t, for those who follow it; to be said before its tick."""
+        """Tell those who follow the run the values of time step t of a part, before its tick."""
 
     def restore(self, name: str, state: Any) -> tuple[Any, list[Any]]:
-        """The kept state and results of one part of the run; the state given here and no results if there are none."""
+        """The kept state and results of a part; the given state and no results if none are kept."""
 
     def checkpoint(self, name: str, state: Any, results: list[Any]) -> None:
         """Keep the state and the results of one part of the run, one result per time step."""
@@ -60,7 +60,7 @@ class Quiet(NamedTuple):
         """Nobody listens."""
 
     def restore(self, name: str, state: Any) -> tuple[Any, list[Any]]:
-        """Read the last complete time step; named tuples among the results come back as dictionaries."""
+        """Read the last complete time step; named tuples in results come back as dictionaries."""
         if self.folder is None or not store.exists(self.folder / name):
             return state, []
         kept = store.load(self.folder / name, like={"state": state, "results": ...})
@@ -126,14 +126,15 @@ class Search(NamedTuple):
     ranges: dict[str, Any]
     """For random search: field -> (low, high, "log" | "linear" | "int"), or a tuple of choices."""
     score: Callable[[Any, int, Report], float]
-    """score(config, seed, report) on validation data, a function of a module; it is given nothing of the test."""
+    """score(config, seed, report), a function of a module that sees validation data only."""
     direction: str
     """minimize or maximize."""
     halving: int = 0
-    """Successive halving: the step of `report` at which only the best third of the trials goes on, as after 3, 9 ..
-    times as many. With 0, a trial ends when it is below the median of the earlier ones."""
+    """The step of `report` after which the best third of the trials goes on; then 3, 9 .. times it.
+
+    With 0, a trial ends when it is below the median of the earlier ones."""
     fixed: dict[str, Any] = {}
-    """Fields that `hmnn run` must be told besides a point, so that it takes the point and chooses nothing itself."""
+    """Fields that `hmnn run` needs besides a point, so that it chooses nothing itself."""
 
 
 class Experiment(NamedTuple):

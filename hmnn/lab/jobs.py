@@ -1,7 +1,7 @@
 """The parts of a run side by side, in a few processes or in this one, with the same bits.
 
-An experiment lists its jobs and calls `jobs.run(jobs, monitor, monitor.workers)`. A job saves its own time steps by
-the monitor that it is given, and its result is kept when it ends, so that a run that was stopped does neither again.
+An experiment lists its jobs and calls `jobs.run(jobs, monitor, monitor.workers)`. A job saves its
+time steps with its monitor, and its result is kept when it ends. A resumed run does neither again.
 """
 
 import time
@@ -17,7 +17,7 @@ from hmnn.store import leaves
 
 __all__ = ["Job", "JobError", "run"]
 TOLD = 1.0
-"""Seconds between two messages that carry notes: many at once cost a small part of what they cost one by one."""
+"""Seconds between two messages that carry notes: many at once cost less than one by one."""
 _Noted = tuple[str, int, dict[str, Any]]
 
 
@@ -27,7 +27,7 @@ class Job(NamedTuple):
     name: str
     """Unique in its run; also the name of its checkpoint."""
     work: Callable[[Any, Monitor, str], Any]
-    """work(argument, monitor, name), a function of a module; it returns dictionaries, lists, arrays, plain values."""
+    """work(argument, monitor, name), a function of a module; `run` says what it may return."""
     argument: Any
     """What the work needs, such as (config, method, seed); it must be picklable."""
     steps: int
@@ -37,13 +37,13 @@ class Job(NamedTuple):
 def run(jobs: list[Job], monitor: Monitor, workers: int = 0) -> dict[str, Any]:
     """Do all jobs, and return their results by name, in the order of the list.
 
-    Results come back as dictionaries, lists, NumPy arrays and plain values, wherever the job ran (tuples become lists,
-    named tuples dictionaries, and an empty list or dictionary inside vanishes).
+    Results come back as dictionaries, lists, NumPy arrays and plain values, wherever the job ran:
+    tuples become lists, named tuples dictionaries, and an empty list or dictionary inside vanishes.
 
     Args:
         jobs: what is to be done.
         monitor: who watches; `total` is told here, so the experiment need not.
-        workers: processes at the same time; with 0 or 1, or one job, everything is done in this process.
+        workers: processes at the same time; with 0 or 1, or one job, this process does all.
     """
     _check.count("workers", workers, least=0)
     names = [job.name for job in jobs]
@@ -55,29 +55,28 @@ def run(jobs: list[Job], monitor: Monitor, workers: int = 0) -> dict[str, Any]:
     for job in [job for job in jobs if job.name in found]:
         monitor.tick(f"{job.name}: done before", job.steps)
     left = [Task(job.name, _do, (job, monitor.keeper)) for job in jobs if job.name not in found]
+
+    def last(name: str, message: tuple[str, int, list[_Noted]]) -> None:
+        for note in message[2]:
+            monitor.note(*note)
+
+    def hear(name: str, message: tuple[str, int, list[_Noted]]) -> None:
+        last(name, message)
+        monitor.tick(*message[:2])  # last, for here a stop is acted on
+
     processes.share(
         iter(left),
         min(workers, len(left)),
-        hear=lambda name, message: _hear(monitor, *message),
+        hear=hear,
         done=lambda name, kept: found.update({name: kept["result"]}),
         idle=lambda: monitor.tick("", 0),
-        last=lambda name, message: _note(monitor, message[2]),
+        last=last,
     )
     return {name: found[name] for name in names}
 
 
-def _hear(monitor: Monitor, label: str, steps: int, noted: list[_Noted]) -> None:
-    _note(monitor, noted)
-    monitor.tick(label, steps)  # last, for here a stop is acted on
-
-
-def _note(monitor: Monitor, noted: list[_Noted]) -> None:
-    for note in noted:
-        monitor.note(*note)
-
-
 class _Watch:
-    """The monitor of one job: its time steps are told to whoever shows them, notes and tick in one message."""
+    """The monitor of one job, which tells the notes and the tick of a time step in one message."""
 
     workers = 0
 
@@ -90,22 +89,18 @@ class _Watch:
 
     def tick(self, label: str, steps: int = 1) -> None:
         self.told += steps
-        self.ask((label, steps, self._take() if self.noted and time.monotonic() >= self.due else []))
+        noted = list[_Noted]()
+        if self.noted and time.monotonic() >= self.due:
+            noted = [(part, t, diagnostics.plain(values)) for part, t, values in self.noted]
+            self.noted, self.due = [], time.monotonic() + TOLD
+        self.ask((label, steps, noted))
 
     def note(self, part: str, t: int, values: dict[str, Any]) -> None:
         self.noted.append((part, t, values))
 
-    def _take(self) -> list[_Noted]:
-        taken, self.noted = (
-            [(part, t, diagnostics.plain(values)) for part, t, values in self.noted],
-            [],
-        )
-        self.due = time.monotonic() + TOLD
-        return taken
-
     def checkpoint(self, name: str, state: Any, results: list[Any]) -> None:
         self.keeper.checkpoint(name, state, results)
-        self.due = 0.0  # what is kept is not done again: it is told with the next tick, which may be the last
+        self.due = 0.0  # tell it with the next tick: what is kept is not done again
 
     def restore(self, name: str, state: Any) -> tuple[Any, list[Any]]:
         state, results = self.keeper.restore(name, state)
@@ -118,7 +113,8 @@ def _do(argument: tuple[Job, Quiet], ask: Ask) -> dict[str, Any]:
     """Do a job, keep its result, and return it in the form in which it would be read back."""
     job, keeper = argument
     watch = _Watch(keeper, ask)
-    result = leaves.plain(job.name, *leaves.describe({"result": job.work(job.argument, watch, job.name)}))
+    made = {"result": job.work(job.argument, watch, job.name)}
+    result = leaves.plain(job.name, *leaves.describe(made))
     result.setdefault("result", {})
     keeper.keep(job.name, result)
     watch.due = 0.0

@@ -6,16 +6,17 @@ from typing import Any
 import optax
 
 from hmnn import _check
-from hmnn.methods.parts import OPTIMISERS
+from hmnn.methods.arguments import OPTIMISERS
 
 SCHEDULES = ("constant", "cosine")
 
 
 @cache
 def optimiser(name: str, schedule: str, steps: int) -> Any:
-    """A function of the learning rate, the same object for the same arguments, so that it compiles once.
+    """A function of the learning rate that returns an optimiser.
 
-    With "cosine" the rate falls to 0 within so many updates.
+    It is the same object for the same arguments, so that a step compiles once. With "cosine" the
+    rate falls to 0 within so many updates.
     """
     _check.choice("optimiser", name, OPTIMISERS)
     _check.choice("schedule", schedule, SCHEDULES)

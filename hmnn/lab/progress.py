@@ -1,13 +1,14 @@
-"""What a run tells while it goes on: `progress.jsonl` in its folder, and trackers that hear the same.
+"""What a run tells while it goes on: `progress.jsonl` in its folder, and trackers.
 
-A line is {"time": seconds, "part": name of a job, "t": time step, "values": {name: finite number}}. Seconds are those
-that the run has worked, and go on where a stopped run had come to. Lines are appended whole, by one process. A resumed
-run may do a time step again, which has the same values, so its line is not written twice; should two lines have the
-same part and t all the same, the last one counts.
+A line is {"time": seconds, "part": name of a job, "t": time step, "values": {name: number}}. The
+seconds are those that the run has worked; a resumed run counts on from where it stopped. One
+process appends whole lines. A time step that is done again has the same values and gets no second
+line; of two lines with the same part and t, the last one counts.
 """
 
 import json
 import math
+import os
 import time
 import warnings
 from contextlib import suppress
@@ -37,7 +38,7 @@ class Progress:
     """Tells the file and the trackers what the run notes."""
 
     def __init__(self, folder: Path, new: bool, trackers: list[Any]) -> None:
-        """Begin the file, or mend it and go on; a tracker that was not there before is told all that the file has."""
+        """Begin the file, or mend it and go on; a new tracker is told all that the file has."""
         path = folder / NAME
         if new:
             path.unlink(missing_ok=True)
@@ -54,7 +55,8 @@ class Progress:
             return
         self.told.add((part, t))
         values = {name: value for name, value in values.items() if math.isfinite(value)}
-        self._tell(self.followers, "note", round(time.perf_counter() - self.began, 3), part, t, values)
+        seconds = round(time.perf_counter() - self.began, 3)
+        self._tell(self.followers, "note", seconds, part, t, values)
 
     def end(self, metrics: dict[str, Any]) -> None:
         """Tell all followers what was found."""
@@ -88,7 +90,8 @@ class _File:
         self.file = open(path, "ab", buffering=0)  # noqa: SIM115
 
     def note(self, seconds: float, part: str, t: int, values: dict[str, float]) -> None:
-        line = json.dumps({"time": seconds, "part": part, "t": t, "values": values}, allow_nan=False).encode() + b"\n"
+        told = {"time": seconds, "part": part, "t": t, "values": values}
+        line = json.dumps(told, allow_nan=False).encode() + b"\n"
         if self.file.write(line) != len(line):
             raise OSError("the disk is full")
 
@@ -100,7 +103,7 @@ class _File:
 
 
 def read(path: Path) -> list[dict[str, Any]]:
-    """The lines of a file, the last one of each part and t; what is no such line, as after a kill, is passed over."""
+    """The lines of a file, the last one of each part and t; broken lines are passed over."""
     found: dict[tuple[str, int], dict[str, Any]] = {}
     for text in path.read_bytes().splitlines() if path.exists() else ():
         try:
@@ -115,8 +118,5 @@ def read(path: Path) -> list[dict[str, Any]]:
 def mend(path: Path) -> list[dict[str, Any]]:
     """Cut off a last line that was not written to its end, and return the others."""
     if path.exists():
-        content = path.read_bytes()
-        if (whole := content.rfind(b"\n") + 1) < len(content):
-            with open(path, "r+b") as file:
-                file.truncate(whole)
+        os.truncate(path, path.read_bytes().rfind(b"\n") + 1)
     return read(path)

@@ -1,12 +1,14 @@
 """What a run leaves behind: record.json, written whole or not at all."""
 
 import json
+import math
 import os
 import platform
-import tempfile
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
+
+from hmnn.store import files
 
 PACKAGES = ("hmnn", "jax", "jaxlib", "optax", "equinox", "numpy", "scikit-learn")
 
@@ -19,17 +21,12 @@ def versions() -> dict[str, str]:
 def write(path: Path, record: dict[str, Any]) -> None:
     """Write a record as JSON; numbers that are not finite become null."""
     text = json.dumps(plain(record), indent=2, allow_nan=False) + "\n"
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=".record-")
+    temporary = path.parent / f".record-{os.urandom(8).hex()}"
     try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        os.chmod(name, 0o644)
-        os.replace(name, path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
+        files.create(files.DISK, {temporary: lambda: [text.encode()]})
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
 
 
 def plain(value: Any) -> Any:
@@ -40,6 +37,12 @@ def plain(value: Any) -> Any:
         return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [plain(item) for item in value]
-    if isinstance(value, float) and (value != value or abs(value) == float("inf")):
-        return None
-    return value
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def flat(value: Any, between: str, path: tuple[str, ...] = ()) -> list[tuple[str, Any]]:
+    """The values in dictionaries of dictionaries, each with the keys that lead to it."""
+    if isinstance(value, dict) and (value or not path):
+        inner = ((item, (*path, str(key))) for key, item in value.items())
+        return [row for item, keys in inner for row in flat(item, between, keys)]
+    return [(between.join(path), value)]

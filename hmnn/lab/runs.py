@@ -29,41 +29,36 @@ class Run(NamedTuple):
         return settings.override(experiment.profiles[self.profile or ""], self.set or [])
 
     def command(self) -> str:
-        """The command that gives this result, wherever its folder is and however often it was stopped."""
+        """The command that gives this result, wherever its folder is."""
         changes = [word for change in self.set or [] for word in ("--set", change)]
-        words = [
-            "hmnn",
-            "run",
-            self.experiment,
-            "--profile",
-            self.profile,
-            "--seed",
-            self.seed,
-            *changes,
-        ]
-        return shlex.join(str(word) for word in words if word is not None)
+        chosen = ["--profile", self.profile, "--seed", self.seed, *changes]
+        return shlex.join(str(word) for word in ["hmnn", "run", self.experiment, *chosen])
 
     def about(self, experiment: Experiment) -> dict[str, Any]:
         """What run.json, the record and the checkpoints say."""
         return {**self._asdict(), "config": asdict(self.config(experiment))}
 
 
-def fresh(path: Path, overwrite: bool = False) -> Path:
-    """A folder for a new run, made if it is not there; one with something in it is refused."""
+def made(path: Path) -> Path:
+    """A folder to write into, made if it is not there."""
     if path.exists() and not path.is_dir():
         raise _check.fail("--out", "a folder", str(path))
-    if path.exists() and any(path.iterdir()) and not overwrite:
-        raise ValueError(
-            f"--out must be a new or empty folder; or pass --overwrite, or --resume. Got {str(path)!r}, not empty."
-        )
     path.mkdir(parents=True, exist_ok=True)
     return path
 
 
+def fresh(path: Path, overwrite: bool = False) -> Path:
+    """A folder for a new run, made if it is not there; one with something in it is refused."""
+    if any(made(path).iterdir()) and not overwrite:
+        wanted = "a new or empty folder; or pass --overwrite, or --resume"
+        raise ValueError(f"--out must be {wanted}. Got {str(path)!r}, not empty.")
+    return path
+
+
 def open_(folder: Path, about: dict[str, Any], workers: int, new: bool) -> Quiet:
-    """Make the folder that of this run, and return who keeps its checkpoints; a new run drops old ones."""
+    """Give the folder to this run, and return the keeper of its checkpoints; a new run has none."""
     if new:
-        (folder / RECORD).unlink(missing_ok=True)  # else a stop would leave the old result, and look like an end
+        (folder / RECORD).unlink(missing_ok=True)  # after a stop, it would look like an end
         if (folder / CHECKPOINTS).exists():
             shutil.rmtree(folder / CHECKPOINTS)
         records.write(folder / RUN, {**about, "versions": records.versions()})
@@ -74,18 +69,18 @@ def reopen(folder: Path, experiment: Experiment, asked: Run, option: str = "--re
     """The run in a folder, unless another one is asked for."""
     try:
         kept = json.loads((folder / RUN).read_text())
-        was = {key: kept[key] for key in ("experiment", "profile", "seed", "config")} | {"set": kept.get("set") or []}
+        was = {key: kept[key] for key in (*Run._fields, "config")}
     except (OSError, ValueError, KeyError, TypeError):
-        raise ValueError(f"{option} must be the folder of a run, with {RUN} in it. Got {str(folder)!r}.") from None
+        wanted = f"the folder of a run, with {RUN} in it"
+        raise _check.fail(option, wanted, str(folder)) from None
     merged = Run(*(was[key] if value is None else value for key, value in asked._asdict().items()))
-    here = merged._asdict()
-    here["config"] = (
-        records.plain(asdict(merged.config(experiment))) if merged.experiment == was["experiment"] else None
-    )
-    differ = [key for key in ("experiment", "profile", "seed", "set", "config") if here[key] != was[key]]
-    if differ:
-        key = differ[0]
-        raise ValueError(f"{option} must be given the {key} of that run, {was[key]!r}. Got {here[key]!r}.")
+    same = merged.experiment == was["experiment"]
+    here = records.plain(merged.about(experiment)) if same else merged._asdict()
+    for key, value in here.items():
+        if value != was[key]:
+            wanted = f"given the {key} of that run, {was[key]!r}"
+            raise _check.fail(option, wanted, value)
     if (versions := kept.get("versions")) != records.versions():
-        raise ValueError(f"{option} must have the versions of that run, {versions}. Got {records.versions()}.")
+        wanted = f"{option} must have the versions of that run, {versions}"
+        raise ValueError(f"{wanted}. Got {records.versions()}.")
     return merged

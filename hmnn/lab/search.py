@@ -1,7 +1,8 @@
-"""Choosing settings by validation: a grid or random points, in Optuna's storage, so that many machines can share it.
+"""Choosing settings by validation: a grid or random points, in a storage of Optuna.
 
-The points are fixed by the seed alone; Optuna keeps what has been tried and says which trials to end early. Only this
-process speaks to the storage: its workers compute scores, and ask it after each report whether to go on.
+Many machines can share it. The seed alone fixes the points; Optuna keeps what has been tried and
+says which trials to end early. Only this process speaks to the storage: its workers compute scores,
+and ask it after each report whether to go on.
 """
 
 import math
@@ -22,6 +23,8 @@ FACTOR = 3
 """Of so many trials, successive halving lets one go on."""
 STARTUP = 5
 """Trials that end by themselves before the median of their scores ends others."""
+STATES = {"complete": "COMPLETE", "pruned": "PRUNED", "failed": "FAIL"}
+"""How a trial ended -> what Optuna calls it."""
 
 
 class Sweep(NamedTuple):
@@ -35,6 +38,10 @@ class Sweep(NamedTuple):
     study: Any
     alone: bool
     """Whether nobody else can be at work in this storage."""
+
+    def point(self, i: int) -> dict[str, Any]:
+        """The settings of the i-th point."""
+        return search_points.point(self.search, self.grid, self.seed, i)
 
 
 def optuna() -> Any:
@@ -50,7 +57,7 @@ def optuna() -> Any:
 def check(search: Search, grid: str, config: Any) -> None:
     """Refuse a search whose fields the Config does not have."""
     _check.choice("grid", grid, ("paper", "random"))
-    settings.check_fields("The search", search.grid if grid == "paper" else search.ranges, config)
+    settings.check_fields("The search", search_points.space(search, grid), config)
 
 
 def open_(
@@ -63,16 +70,13 @@ def open_(
     storage: str | None,
     folder: Path | None,
 ) -> Sweep:
-    """Open or go on with the study of this name; without a storage a file in the folder keeps it, or nothing does."""
+    """Open the study of this name; without a storage the folder keeps it, or else nothing does."""
     check(search, grid, config)
     if grid == "paper":
         trials = min(trials, math.prod(map(len, search.grid.values())))
     package, place = optuna(), "its folder" if storage is None else "--storage"
-    about = {
-        "config": records.plain(asdict(config)),
-        "space": records.plain(search_points.space(search, grid)),
-        "seed": seed,
-    }
+    space = search_points.space(search, grid)
+    about = records.plain({"config": asdict(config), "space": space, "seed": seed})
     try:
         study = package.create_study(
             storage=_storage(storage, folder),
@@ -86,11 +90,11 @@ def open_(
         if was is None:
             study.set_user_attr("about", about)
     except Exception as error:
-        reason = " ".join(str(error).split())[:200]
-        said = f"{type(error).__name__}: {reason}"
+        said = f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
         raise ValueError(f"{place} must be a storage that can be reached. Got {said}") from None
     for key in [key for key in about if was is not None and was.get(key) != about[key]]:
-        raise ValueError(f"{place} must be given the {key} of the search it has, {was[key]!r}. Got {about[key]!r}.")
+        wanted = f"given the {key} of the search it has, {was[key]!r}"
+        raise _check.fail(place, wanted, about[key])
     return Sweep(search, grid, config, seed, trials, study, storage is None)
 
 
@@ -110,11 +114,16 @@ def run(sweep: Sweep, monitor: Monitor, count: int) -> None:
         return bool(at_work[name].should_prune())
 
     def done(name: str, ended: tuple[str, Any]) -> None:
-        _tell(sweep.study, at_work.pop(name), *ended)
-        monitor.tick(f"{name}: {ended[0]}")
+        how, value = ended
+        trial, complete = at_work.pop(name), how == "complete"
+        if how == "failed":  # by itself: this point is not tried again
+            trial.set_user_attr("error", value)
+        sweep.study.tell(trial, value if complete else None, _states()[STATES[how]])
+        monitor.tick(f"{name}: {how}")
 
     try:
-        workers.share(_tasks(sweep, at_work), min(count, todo), hear, done, lambda: monitor.tick("", 0))
+        tasks = _tasks(sweep, at_work)
+        workers.share(tasks, min(count, todo), hear, done, lambda: monitor.tick("", 0))
     finally:
         for trial in at_work.values():  # it was stopped; whoever goes on tries this point again
             sweep.study.tell(trial, state=_states().FAIL)
@@ -126,37 +135,33 @@ def left(sweep: Sweep) -> int:
 
 
 def outcome(sweep: Sweep) -> dict[str, Any]:
-    """The best settings and all trials, best first; settings of trials that failed or ended early stand below."""
-    trials = [_row(sweep, trial) for trial in sweep.study.get_trials(deepcopy=False) if "point" in trial.user_attrs]
+    """The best settings and all trials, best first; those without a score stand below."""
+    known = sweep.study.get_trials(deepcopy=False)
+    trials = [_row(sweep, trial) for trial in known if "point" in trial.user_attrs]
     sign = 1 if sweep.search.direction == "minimize" else -1
     complete = [row for row in trials if row["state"] == "complete"]
     complete.sort(key=lambda row: (sign * row["value"], row["number"]))
     rest = [row for row in trials if row["state"] != "complete"]
-    return {
-        "direction": sweep.search.direction,
-        "best": complete[0] if complete else None,
-        "trials": complete + rest,
-    }
+    best = complete[0] if complete else None
+    return {"direction": sweep.search.direction, "best": best, "trials": complete + rest}
 
 
 def _tasks(sweep: Sweep, at_work: dict[str, Any]) -> Iterator[Task]:
     while trial := _claim(sweep):
         name = f"trial {trial.number}"
         at_work[name] = trial
-        chosen = search_points.point(sweep.search, sweep.grid, sweep.seed, trial.user_attrs["point"])
-        yield Task(name, _score, (sweep.search.score, replace(sweep.config, **chosen), sweep.seed))
+        config = replace(sweep.config, **sweep.point(trial.user_attrs["point"]))
+        yield Task(name, _score, (sweep.search.score, config, sweep.seed))
 
 
 def _claim(sweep: Sweep) -> Any:
     """A trial of the next point that nobody has tried or is trying; None if there is none."""
-    study = sweep.study
+    study, package = sweep.study, optuna().distributions
+    space = search_points.distributions(sweep.search, sweep.grid, package)
     while open_points := sorted(set(range(sweep.trials)) - _tried(study, running=True)):
-        chosen = {
-            k: search_points.label(v)
-            for k, v in search_points.point(sweep.search, sweep.grid, sweep.seed, open_points[0]).items()
-        }
+        chosen = {k: search_points.label(v) for k, v in sweep.point(open_points[0]).items()}
         study.enqueue_trial(chosen, user_attrs={"point": open_points[0]})
-        trial = study.ask(search_points.distributions(sweep.search, sweep.grid, optuna().distributions))
+        trial = study.ask(space)
         trial.set_user_attr("host", socket.gethostname())
         trial.set_user_attr("pid", os.getpid())
         number = trial.user_attrs.get("point")
@@ -187,16 +192,6 @@ class _PrunedError(Exception):
     """Others did better by then."""
 
 
-def _tell(study: Any, trial: Any, ended: str, value: Any) -> None:
-    if ended == "failed":
-        trial.set_user_attr("error", value)  # a point that failed by itself is not tried again
-        study.tell(trial, state=_states().FAIL)
-    elif ended == "pruned":
-        study.tell(trial, state=_states().PRUNED)
-    else:
-        study.tell(trial, value)
-
-
 def _tried(study: Any, running: bool = False, before: float | int = math.inf) -> set[int]:
     """The points that need no further trial."""
     states = _states()
@@ -221,10 +216,8 @@ def _release(sweep: Sweep) -> None:
 def _alive(pid: int) -> bool:
     try:
         os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
+    except OSError as error:
+        return isinstance(error, PermissionError)
     return True
 
 
@@ -233,7 +226,7 @@ def _row(sweep: Sweep, trial: Any) -> dict[str, Any]:
         "number": trial.number,
         "state": "failed" if trial.state == _states().FAIL else trial.state.name.lower(),
         "value": trial.value,
-        "settings": search_points.point(sweep.search, sweep.grid, sweep.seed, trial.user_attrs["point"]),
+        "settings": sweep.point(trial.user_attrs["point"]),
         "reports": {str(step): value for step, value in trial.intermediate_values.items()},
         "seconds": trial.duration.total_seconds() if trial.duration else None,
         "error": trial.user_attrs.get("error"),
@@ -250,12 +243,13 @@ def _storage(url: str | None, folder: Path | None) -> Any:
     if url is None:
         if folder is None:
             return None
-        journal, file = optuna().storages.journal, Path(folder, "search.journal")
-        file.parent.mkdir(parents=True, exist_ok=True)
-        Path(folder, "search.journal.lock").unlink(missing_ok=True)  # of a killed writer: the folder is ours alone
-        return optuna().storages.JournalStorage(journal.JournalFileBackend(str(file)))
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "search.journal.lock").unlink(missing_ok=True)  # a killed writer's: only we write
+        storages, file = optuna().storages, str(folder / "search.journal")
+        return storages.JournalStorage(storages.journal.JournalFileBackend(file))
     if "://" not in url:
-        raise ValueError(f"a URL such as sqlite:///search.db or postgresql://host/name is needed, not {url!r}.")
+        such = "a URL such as sqlite:///search.db or postgresql://host/name"
+        raise ValueError(f"{such} is needed, not {url!r}.")
     return url
 
 

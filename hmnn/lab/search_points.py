@@ -1,4 +1,4 @@
-"""The points of a search: the paper's grid in a random order, or random draws; the i-th one is fixed by the seed."""
+"""The points of a search: the paper's grid in a random order, or random draws, by the seed."""
 
 import itertools
 from functools import cache
@@ -38,7 +38,9 @@ def distributions(search: Search, grid: str, d: Any) -> dict[str, Any]:
 
 
 @cache
-def _shuffled(fields: tuple[str, ...], values: tuple[tuple[Any, ...], ...], seed: int) -> list[dict[str, Any]]:
+def _shuffled(
+    fields: tuple[str, ...], values: tuple[tuple[Any, ...], ...], seed: int
+) -> list[dict[str, Any]]:
     points = [dict(zip(fields, chosen, strict=True)) for chosen in itertools.product(*values)]
     return [points[i] for i in np.random.default_rng(seed).permutation(len(points))]
 
@@ -55,7 +57,7 @@ def _draw(rng: np.random.Generator, values: Any) -> Any:
 
 
 def _is_range(values: Any) -> bool:
-    return len(values) == 3 and isinstance(values[2], str) and values[2] in KINDS and not isinstance(values[0], str)
+    return len(values) == 3 and values[2] in KINDS and not isinstance(values[0], str)
 
 
 def label(value: Any) -> Any:

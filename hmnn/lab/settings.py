@@ -11,7 +11,7 @@ WORDS = {int: "a whole number", float: "a finite number", bool: "true or false",
 
 
 def override(config: Any, texts: list[str]) -> Any:
-    """The config with each "field=value" put in; a field that is not there or a value of another type is refused."""
+    """The config with each "field=value" put in; unknown fields and wrong types are refused."""
     types, values = get_type_hints(type(config)), dict[str, Any]()
     for text in texts:
         field, sign, value = text.partition("=")
@@ -34,7 +34,8 @@ def check_fields(name: str, fields: Any, config: Any) -> None:
     known = list(get_type_hints(type(config)))
     for field in fields:
         if field not in known:
-            raise ValueError(f"{name} has an unknown field {field!r}. The fields are {', '.join(known)}.")
+            listed = ", ".join(known)
+            raise ValueError(f"{name} has an unknown field {field!r}. The fields are {listed}.")
 
 
 def _parse(field: str, kind: Any, text: str) -> Any:
@@ -52,7 +53,8 @@ def _parse(field: str, kind: Any, text: str) -> Any:
     try:
         return _scalar(kind, text)
     except (ValueError, KeyError):
-        raise _check.fail(field, WORDS.get(kind, "set in the code, not on the command line"), text) from None
+        allowed = WORDS.get(kind, "set in the code, not on the command line")
+        raise _check.fail(field, allowed, text) from None
 
 
 def _scalar(kind: Any, text: str) -> Any:

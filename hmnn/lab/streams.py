@@ -99,7 +99,8 @@ def table(record: Record) -> list[dict[str, Any]]:
 def notes(record: Record) -> list[str]:
     """Which models failed, and how."""
     failed = record.get("failed")
-    return [f"{model} failed: {why}" for model, why in failed.items()] if isinstance(failed, dict) else []
+    found = failed.items() if isinstance(failed, dict) else ()
+    return [f"{model} failed: {why}" for model, why in found]
 
 
 FIGURES: tuple[Draw, ...] = (over_rows, calibration)

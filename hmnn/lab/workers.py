@@ -1,7 +1,8 @@
-"""Processes that work for this one: born with one core and one XLA thread each, told to stop between questions.
+"""Processes that work for this one, with one core and one XLA thread each.
 
-A worker does a task and asks its parent on the way ("this time step is done", "is this trial worth going on?"). The
-parent answers, or lets it know that the run is to stop. Signals are for the parent alone, and no worker outlives it.
+A worker does a task and asks its parent on the way ("this time step is done", "is this trial worth
+going on?"). The parent answers, or says that the run is to stop. Signals are for the parent alone,
+and no worker outlives it.
 """
 
 import multiprocessing
@@ -10,7 +11,7 @@ import signal
 import threading
 import traceback
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from functools import partial
 from multiprocessing import connection as connections
 from multiprocessing import resource_tracker
@@ -66,7 +67,7 @@ def share(
     idle: Callable[[], None],
     last: Callable[[str, Any], None] = lambda name, message: None,
 ) -> None:
-    """Do all tasks, the next one by whoever is free; on any trouble all stop at their next question.
+    """Do all tasks, the next one by whoever is free; on trouble all stop at their next question.
 
     Args:
         tasks: the next task is asked for when a worker is free.
@@ -74,7 +75,7 @@ def share(
         hear: hear(name, message) answers a question of a task.
         done: done(name, result) is told at the end of each.
         idle: called now and then, so that a wish to stop can be raised from it.
-        last: last(name, message) is told the question at which another process was stopped, which has no answer.
+        last: last(name, message) is told the question at which a process was stopped.
     """
     if workers > 1:
         _share(tasks, _hire(workers), hear, done, idle, last)
@@ -84,7 +85,7 @@ def share(
 
 
 def one_thread() -> dict[str, str]:
-    """Environment variables for one XLA thread, as far as the user has not chosen; to be set before JAX computes."""
+    """Environment variables for one XLA thread that the user has not set; JAX reads them early."""
     return {name: value for name, value in ONE_THREAD.items() if name not in os.environ}
 
 
@@ -112,7 +113,9 @@ def _sentence(name: str, error: Exception) -> str:
     return f"Job {name!r} failed: {type(error).__name__}: {said} ({where})."
 
 
-def _share(tasks: Iterator[Task], crew: list[_Worker], hear: Any, done: Any, idle: Any, last: Any) -> None:
+def _share(
+    tasks: Iterator[Task], crew: list[_Worker], hear: Any, done: Any, idle: Any, last: Any
+) -> None:
     busy: dict[Any, Task] = {}
     try:
         for worker, task in zip(crew, tasks, strict=False):
@@ -134,17 +137,24 @@ def _share(tasks: Iterator[Task], crew: list[_Worker], hear: Any, done: Any, idl
 
 
 def _hire(workers: int) -> list[_Worker]:
-    """Start worker processes, born deaf to signals: the parent hears them, and tells."""
+    """Start worker processes, born with one thread and deaf to signals: the parent tells them."""
     context, crew, mine = multiprocessing.get_context("spawn"), list[_Worker](), cores()
     config = {name: getattr(jax.config, name) for name in FOLLOWED}
     resource_tracker.ensure_running()  # else its own start would undo the mask
-    with _environment(one_thread()), _deaf():
+    variables, before = one_thread(), signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
+    os.environ.update(variables)
+    try:
         for i in range(workers):
             here, there = context.Pipe()
-            process = context.Process(target=_work, args=(there, mine[i % len(mine)], config), daemon=True)
+            arguments = there, mine[i % len(mine)], config
+            process = context.Process(target=_work, args=arguments, daemon=True)
             process.start()
             there.close()
             crew.append(_Worker(process, here))
+    finally:
+        for name in variables:
+            del os.environ[name]
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
     return crew
 
 
@@ -164,7 +174,11 @@ def _hear(worker: _Worker, task: Task) -> tuple[str, Any]:
         kind, said = worker.line.recv()
     except (EOFError, OSError):
         worker.process.join()
-        raise JobError(f"Job {task.name!r} ended without a result: its process {_end(worker.process)}.") from None
+        code = worker.process.exitcode
+        end = f"ended with exit code {code}"
+        if code < 0:
+            end = f"was killed by {signal.Signals(-code).name}"
+        raise JobError(f"Job {task.name!r} ended without a result: its process {end}.") from None
     if kind == "failed":
         failure = JobError(said[0])
         failure.add_note(said[1])
@@ -172,13 +186,8 @@ def _hear(worker: _Worker, task: Task) -> tuple[str, Any]:
     return kind, said
 
 
-def _end(process: Any) -> str:
-    code = process.exitcode
-    return f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
-
-
 def _dismiss(crew: list[_Worker], busy: dict[Any, Task], last: Any) -> None:
-    """Let those at work come to their next question, and end all; who interrupts this ends them at once."""
+    """Let workers come to their next question, then end all; an interrupt ends them at once."""
     try:
         for line, task in busy.items():
             with suppress(EOFError, OSError):
@@ -219,8 +228,8 @@ def _answer(line: Any, ask: Ask) -> tuple[str, Any]:
     except (EOFError, OSError):
         raise
     except Exception as error:
-        said = str(error) if isinstance(error, JobError) else f"A job cannot be read by its worker: {error}"
-        return "failed", (said, traceback.format_exc())
+        before = "" if isinstance(error, JobError) else "A job cannot be read by its worker: "
+        return "failed", (f"{before}{error}", traceback.format_exc())
 
 
 def _follow_parent() -> None:
@@ -229,22 +238,3 @@ def _follow_parent() -> None:
     if parent is not None:
         connections.wait([parent.sentinel])
         os._exit(1)
-
-
-@contextmanager
-def _environment(variables: dict[str, str]) -> Iterator[None]:
-    os.environ.update(variables)
-    try:
-        yield
-    finally:
-        for name in variables:
-            del os.environ[name]
-
-
-@contextmanager
-def _deaf() -> Iterator[None]:
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)

@@ -1,48 +1,34 @@
 """Sequential DropConnect (Wan et al.): one network, trained with weights dropped, used with gamma times them."""
 
-from functools import partial
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import PyTree
+from jaxtyping import Array, PyTree
 
 from hmnn import _check, _tree
-from hmnn._types import Key, Number, Scalar, Weights
-from hmnn.core import families, noise, objective
+from hmnn._types import Batch, Key, Number, Scalar, Weights
+from hmnn.core import families, kernels, noise, objective
 from hmnn.core.cpu.hashing import hashed
+from hmnn.core.filtering import Corrected, Filter, Info, State
 from hmnn.core.likelihoods import Likelihood
-from hmnn.core.objective import Apply, Batch
-from hmnn.core.prediction import Prediction
-from hmnn.methods import door, parts, training
-from hmnn.methods.base import Method
-from hmnn.methods.training import Info, State
-
-
-class Plan(NamedTuple):
-    """The parts that are compiled in."""
-
-    start: Any
-    apply: Apply
-    optimiser: Any
-
-
-class Model(NamedTuple):
-    """The numbers, which are traced."""
-
-    family: PyTree
-    likelihood: Likelihood
-    learning_rate: Scalar
-    epochs: Scalar
+from hmnn.core.projections import point
+from hmnn.core.projections.point import OneNetwork
+from hmnn.methods import arguments
+from hmnn.methods.method import Method
+from hmnn.methods.variational import Optimiser, build
+from hmnn.networks import Network
 
 
 def dropconnect(
-    network: Any,
-    likelihood: Any,
+    network: Network,
+    likelihood: str | Likelihood,
     *,
     keep: Any = 0.8,
-    keep_where: Any = "internal",
-    optimiser: Any = "sgd",
+    keep_where: str | Callable[[str], bool] = "internal",
+    optimiser: Optimiser = "sgd",
     learning_rate: Number = 1e-3,
     epochs: Number = 100,
 ) -> Method:
@@ -57,57 +43,61 @@ def dropconnect(
         learning_rate: step size on the summed loss.
         epochs: passes over the data of a time step, with fresh masks in each.
     """
-    model = Model(
-        family=families.assign(parts.shapes(network), keep, keep_where),
-        likelihood=parts.likelihood(likelihood),
+    projection = Dropping(
         learning_rate=_check.positive("learning_rate", learning_rate),
         epochs=_check.count("epochs", epochs),
+        optimiser=arguments.optimiser(optimiser),
     )
-    plan = Plan(network.init, network.apply, parts.optimiser(optimiser))
-    return door.method(
-        network,
-        model.likelihood,
-        init=partial(_init, plan, model),
-        step=partial(_step, plan, model),
-        advance=training.advance,
-        predict=partial(_predict, plan, model),
-    )
+    return build(network, likelihood, kernels.static(), projection=projection, keep=keep, keep_where=keep_where)
 
 
-@partial(jax.jit, static_argnums=0)
-def _init(plan: Plan, model: Model, key: Key) -> State:
-    weights = plan.start(key)
-    return State(weights, plan.optimiser(model.learning_rate).init(weights), key, jnp.zeros((), jnp.int32))
+class Trained(NamedTuple):
+    """A network; its weights have a name, since a user may call one of them `scale` (see `hmnn.store`)."""
+
+    weights: Weights
 
 
-@partial(jax.jit, static_argnums=0)
-def _step(plan: Plan, model: Model, state: State, batch: Batch) -> tuple[State, Info]:
-    key = jax.random.fold_in(state.key, state.t)
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class Dropping(OneNetwork):
+    """Train one network while some of its weights are dropped."""
 
-    def loss(weights: Weights, i: jax.Array) -> jax.Array:
-        seeds = noise.words(jax.random.fold_in(key, i), weights)
-        masks = hashed(seeds, i, weights, model.family)
-        dropped = jax.tree.map(_dropped, weights, model.family, masks)
-        return objective.misfit(plan.apply, model.likelihood, dropped, batch=batch)
+    learning_rate: Scalar
+    epochs: Scalar
+    optimiser: Any = field(metadata={"static": True})
 
-    optimiser = plan.optimiser(model.learning_rate)
-    weights, memory = training.descend(loss, optimiser, state.weights, state.optimiser, model.epochs)
-    misfit = objective.misfit(plan.apply, model.likelihood, _mean(model, weights), batch=batch)
-    finite = _tree.all_finite((weights, memory, misfit))
-    return State(weights, memory, state.key, state.t + 1), Info(misfit, finite)
+    def init(self, parts: Filter, key: Key) -> tuple[Trained, PyTree]:
+        """The network's own initial weights."""
+        weights = parts.first_weights(key)
+        return Trained(weights), self.optimiser(self.learning_rate).init(weights)
+
+    def correct(self, parts: Filter, prior: Trained, start: Trained, state: State, batch: Batch) -> Corrected:
+        """Epochs on all rows, each with fresh masks."""
+        key = jax.random.fold_in(state.key, state.t)
+
+        def loss(weights: Weights, i: Array) -> Array:
+            seeds = noise.words(jax.random.fold_in(key, i), weights)
+            masks = hashed(seeds, i, weights, parts.family)
+            dropped = jax.tree.map(_dropped, weights, parts.family, masks)
+            return objective.misfit(parts.apply, parts.likelihood, dropped, batch=batch)
+
+        optimiser = self.optimiser(self.learning_rate)
+        weights, memory = point.descend(loss, optimiser, start.weights, state.work, self.epochs)
+        return Corrected(Trained(weights), memory, state.noise)
+
+    def report(self, parts: Filter, before: State, after: State, batch: Batch, notes: PyTree) -> Info:
+        """The misfit where the method predicts."""
+        weights = self.network(parts, after.posterior, "mean")
+        misfit = objective.misfit(parts.apply, parts.likelihood, weights, batch=batch)
+        return Info(_tree.all_finite((after.posterior, after.work, misfit)), misfit)
+
+    def network(self, parts: Filter, posterior: Trained, point: str) -> Weights:
+        """gamma w; w itself if `point` is "location"."""
+        if point == "location":
+            return posterior.weights
+        kept = posterior.weights, parts.family
+        return jax.tree.map(lambda w, member: w if member.keep is None else member.keep * w, *kept)
 
 
-@partial(jax.jit, static_argnums=(0, 4, 5))
-def _predict(plan: Plan, model: Model, state: State, x: Any, point: str, samples: int, level: Number) -> Prediction:
-    """The network at gamma w; at w itself if `point` is "location"."""
-    weights = state.weights if point == "location" else _mean(model, state.weights)
-    return Prediction(model.likelihood.mean(plan.apply(weights, x)))
-
-
-def _dropped(weight: jax.Array, family: families.Family, mask: families.Noise) -> jax.Array:
+def _dropped(weight: Array, family: families.Family, mask: families.Noise) -> Array:
     return weight if family.keep is None else jnp.where(jnp.asarray(mask.eta), weight, 0.0)
-
-
-def _mean(model: Model, weights: Weights) -> Weights:
-    """gamma w."""
-    return jax.tree.map(lambda w, member: w if member.keep is None else member.keep * w, weights, model.family)

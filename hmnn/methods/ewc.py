@@ -5,22 +5,25 @@ of the Fisher information of the model itself at w_k (expected over labels, not 
 the rows. Sums of F_k and of F_k w_k say all of it, so memory does not grow with t.
 """
 
-from functools import partial
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-import optax
-from jaxtyping import Array, Bool, Float, Int, PyTree
+from jaxtyping import Array, Float, PyTree
 
 from hmnn import _check, _tree
-from hmnn._types import Key, Number, Scalar, Weights
-from hmnn.core import objective, projection
+from hmnn._types import Batch, Key, Number, Scalar, Weights
+from hmnn.core import kernels, minibatches, objective
+from hmnn.core.filtering import Corrected, Filter, Info, State
 from hmnn.core.likelihoods import Likelihood
-from hmnn.core.objective import Apply, Batch
-from hmnn.core.prediction import Prediction
-from hmnn.methods import door, parts
-from hmnn.methods.base import Method
+from hmnn.core.objective import Apply
+from hmnn.core.projections import point
+from hmnn.core.projections.point import OneNetwork
+from hmnn.methods import arguments
+from hmnn.methods.method import Method
+from hmnn.methods.variational import Optimiser, build
+from hmnn.networks import Network
 
 STRENGTHS = (10.0, 100.0, 1000.0, 10000.0)
 """The paper's grid for lambda; 1 is Bayes' rule for a quadratic loss."""
@@ -29,53 +32,13 @@ CHUNK = 1
 """Rows whose gradients are held at the same time when the Fisher information is summed; many would not fit a cache."""
 
 
-class State(NamedTuple):
-    """All that the next time step needs."""
-
-    weights: Weights
-    fisher: Weights
-    """sum_k F_k."""
-    anchor: Weights
-    """sum_k F_k w_k / sum_k F_k, or the latest w."""
-    key: Key
-    t: Int[Array, ""]
-
-
-class Info(NamedTuple):
-    """What a person wants to see of a time step."""
-
-    misfit: Float[Array, ""]
-    """-log g at the new weights."""
-    penalty: Float[Array, ""]
-    finite: Bool[Array, ""]
-
-
-class Plan(NamedTuple):
-    """The parts that are compiled in."""
-
-    start: Any
-    apply: Apply
-    optimiser: Any
-    minibatch: int | None
-    anchors: str
-
-
-class Model(NamedTuple):
-    """The numbers, which are traced."""
-
-    likelihood: Likelihood
-    strength: Scalar
-    learning_rate: Scalar
-    epochs: Scalar
-
-
 def ewc(
-    network: Any,
-    likelihood: Any,
+    network: Network,
+    likelihood: str | Likelihood,
     *,
     strength: Number = 10.0,
-    anchors: Any = "each",
-    optimiser: Any = "adam",
+    anchors: str = "each",
+    optimiser: Optimiser = "adam",
     learning_rate: Number = 1e-3,
     epochs: Number = 100,
     minibatch: Number | None = 128,
@@ -93,87 +56,91 @@ def ewc(
         epochs: passes over the data of a time step.
         minibatch: rows of a minibatch, or None for all rows at once.
     """
-    parts.shapes(network)
-    model = Model(
-        likelihood=parts.likelihood(likelihood),
+    projection = Consolidation(
         strength=_check.number("strength", strength, "at least 0", lambda v: v >= 0),
         learning_rate=_check.positive("learning_rate", learning_rate),
         epochs=_check.count("epochs", epochs),
-    )
-    plan = Plan(
-        start=network.init,
-        apply=network.apply,
-        optimiser=parts.optimiser(optimiser),
-        minibatch=None if minibatch is None else _check.count("minibatch", minibatch),
+        optimiser=arguments.optimiser(optimiser),
+        minibatch=arguments.minibatch(minibatch),
         anchors=_check.choice("anchors", anchors, ANCHORS),
     )
-    return door.method(
-        network,
-        model.likelihood,
-        init=partial(_init, plan),
-        step=partial(_step, plan, model),
-        advance=lambda state: state._replace(t=state.t + 1),
-        predict=partial(_predict, plan, model),
-    )
+    return build(network, likelihood, kernels.static(), projection=projection)
 
 
-@partial(jax.jit, static_argnums=0)
-def _init(plan: Plan, key: Key) -> State:
-    weights = plan.start(key)
-    zeros = jax.tree.map(jnp.zeros_like, weights)
-    return State(weights, zeros, weights, key, jnp.zeros((), jnp.int32))
+class Anchored(NamedTuple):
+    """A network, and what holds it."""
+
+    weights: Weights
+    fisher: Weights
+    """sum_k F_k."""
+    anchor: Weights
+    """sum_k F_k w_k / sum_k F_k, or the latest w."""
 
 
-@partial(jax.jit, static_argnums=0)
-def _step(plan: Plan, model: Model, state: State, batch: Batch) -> tuple[State, Info]:
-    weights = _descend(plan, model, state, batch)
-    new = fisher(plan.apply, model.likelihood, weights, batch)
-    total = jax.tree.map(jnp.add, state.fisher, new)
-    anchor = weights if plan.anchors == "latest" else jax.tree.map(_middle, state.anchor, weights, new, total)
-    misfit = objective.misfit(plan.apply, model.likelihood, weights, batch=batch)
-    penalty = _penalty(model, state, weights)
-    finite = _tree.all_finite((weights, total, anchor, misfit, penalty))
-    return State(weights, total, anchor, state.key, state.t + 1), Info(misfit, penalty, finite)
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class Consolidation(OneNetwork):
+    """Train one network with a penalty for leaving its old weights."""
 
+    strength: Scalar
+    learning_rate: Scalar
+    epochs: Scalar
+    optimiser: Any = field(metadata={"static": True})
+    minibatch: int | None = field(metadata={"static": True})
+    anchors: str = field(metadata={"static": True})
 
-@partial(jax.jit, static_argnums=(0, 4, 5))
-def _predict(plan: Plan, model: Model, state: State, x: Any, point: str, samples: int, level: Number) -> Prediction:
-    """One network has no posterior: the same answer at every point, and no interval."""
-    return Prediction(model.likelihood.mean(plan.apply(state.weights, x)))
+    def init(self, parts: Filter, key: Key) -> tuple[Anchored, tuple[()]]:
+        """The network's own initial weights, held by nothing."""
+        weights = parts.first_weights(key)
+        return Anchored(weights, jax.tree.map(jnp.zeros_like, weights), weights), ()
 
+    def correct(self, parts: Filter, prior: Anchored, start: Anchored, state: State, batch: Batch) -> Corrected:
+        """New weights, and the Fisher information there."""
+        weights = self._descend(parts, prior, state, batch)
+        new = fisher(parts.apply, parts.likelihood, weights, batch)
+        total = jax.tree.map(jnp.add, prior.fisher, new)
+        anchor = weights if self.anchors == "latest" else jax.tree.map(_middle, prior.anchor, weights, new, total)
+        return Corrected(Anchored(weights, total, anchor), (), state.noise)
 
-def _descend(plan: Plan, model: Model, state: State, batch: Batch) -> Weights:
-    """Epochs of shuffled minibatches from the old weights; the penalty counts 1/M in each of M minibatches."""
-    optimiser = plan.optimiser(model.learning_rate)
-    size = batch.x.shape[0]
-    rows = min(plan.minibatch or size, size)
-    total = jnp.maximum(1, (batch.rows + rows - 1) // rows)
-    key = jax.random.fold_in(state.key, state.t)
+    def report(self, parts: Filter, before: State, after: State, batch: Batch, notes: PyTree) -> Info:
+        """-log g at the new weights, and the penalty."""
+        weights = after.posterior.weights
+        misfit = objective.misfit(parts.apply, parts.likelihood, weights, batch=batch)
+        penalty = self._penalty(before.posterior, weights)
+        return Info(_tree.all_finite((after.posterior, misfit, penalty)), misfit, penalty=penalty)
 
-    def update(i: Array, carry: tuple[Weights, PyTree], order: Array) -> tuple[Weights, PyTree]:
-        weights, memory = carry
-        part = projection.minibatch(batch, order, i, rows)
+    def network(self, parts: Filter, posterior: Anchored, point: str) -> Weights:
+        """The weights."""
+        return posterior.weights
 
-        def loss(w: Weights) -> Array:
-            penalty = _penalty(model, state, w)
-            return objective.misfit(plan.apply, model.likelihood, w, batch=part) + penalty / total.astype(penalty.dtype)
+    def _descend(self, parts: Filter, prior: Anchored, state: State, batch: Batch) -> Weights:
+        """Epochs of shuffled minibatches from the old weights; the penalty counts 1/M in each of M minibatches."""
+        optimiser = self.optimiser(self.learning_rate)
+        size = minibatches.size_of(batch, self.minibatch)
+        total = minibatches.number_of(batch, size)
+        key = jax.random.fold_in(state.key, state.t)
 
-        with jax.numpy_dtype_promotion("standard"):  # optax's Adam counts in integers
-            updates, memory = optimiser.update(jax.grad(loss)(weights), memory, weights)
-        return optax.apply_updates(weights, updates), memory
+        def update(i: Array, carry: tuple[Weights, PyTree], order: Array) -> tuple[Weights, PyTree]:
+            part = minibatches.taken(batch, order, i, size)
 
-    def epoch(i: Array, carry: tuple[Weights, PyTree]) -> tuple[Weights, PyTree]:
-        draws = jax.random.bits(jax.random.fold_in(key, i), (size,), jnp.uint32)
-        order = projection.shuffled(draws, rows, batch.rows)
-        return jax.lax.fori_loop(0, total, lambda j, c: update(j, c, order), carry)
+            def loss(w: Weights) -> Array:
+                penalty = self._penalty(prior, w)
+                misfit = objective.misfit(parts.apply, parts.likelihood, w, batch=part)
+                return misfit + penalty / total.astype(penalty.dtype)
 
-    return jax.lax.fori_loop(0, model.epochs, epoch, (state.weights, optimiser.init(state.weights)))[0]
+            return point.updated(optimiser, jax.grad(loss)(carry[0]), *carry)
 
+        def epoch(i: Array, carry: tuple[Weights, PyTree]) -> tuple[Weights, PyTree]:
+            draws = jax.random.bits(jax.random.fold_in(key, i), (batch.x.shape[0],), jnp.uint32)
+            order = minibatches.shuffled(draws, size, batch.rows)
+            return jax.lax.fori_loop(0, total, lambda j, c: update(j, c, order), carry)
 
-def _penalty(model: Model, state: State, weights: Weights) -> Float[Array, ""]:
-    """strength / 2 sum_k F_k (w - w_k)^2, up to a constant."""
-    square = _tree.total(lambda w, f, a: f * (w - a) ** 2, weights, state.fisher, state.anchor)
-    return 0.5 * model.strength * square
+        return jax.lax.fori_loop(0, self.epochs, epoch, (prior.weights, optimiser.init(prior.weights)))[0]
+
+    def _penalty(self, prior: Anchored, weights: Weights) -> Float[Array, ""]:
+        """strength / 2 sum_k F_k (w - w_k)^2, up to a constant."""
+        square = _tree.total(lambda w, f, a: f * (w - a) ** 2, weights, prior.fisher, prior.anchor)
+        return 0.5 * self.strength * square
 
 
 def _middle(anchor: Array, weights: Array, new: Array, total: Array) -> Array:
@@ -189,7 +156,7 @@ def fisher(apply: Apply, likelihood: Likelihood, weights: Weights, batch: Batch)
     """
     size = batch.x.shape[0]
     rows = min(CHUNK, size)
-    order = jnp.pad(jnp.arange(size), (0, -size % rows))
+    order = minibatches.in_order(batch, rows)
 
     def squared(x: Array, direction: Array) -> Weights:
         """The squared gradient of one row's outputs along a direction."""
@@ -197,9 +164,9 @@ def fisher(apply: Apply, likelihood: Likelihood, weights: Weights, batch: Batch)
         return jax.tree.map(jnp.square, gradient)
 
     def add(i: Array, sums: Weights) -> Weights:
-        part = projection.minibatch(batch, order, i, rows)
+        part = minibatches.taken(batch, order, i, rows)
         roots = _roots(likelihood, apply(weights, part.x), part.y)
-        roots = jnp.where((jnp.arange(rows) < part.rows)[:, None, None], roots, 0.0)
+        roots = jnp.sqrt(part.weight)[:, None, None] * roots
 
         def along(j: Array, sums: Weights) -> Weights:
             return jax.tree.map(lambda s, g: s + g.sum(axis=0), sums, jax.vmap(squared)(part.x, roots[:, :, j]))

@@ -4,6 +4,7 @@ What it has read is kept: `predict` takes each row of x as the next one after th
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from functools import cache, partial
 from typing import Any, NamedTuple
 
@@ -13,37 +14,20 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, PyTree
 
 from hmnn import _check, _tree
-from hmnn._types import Key, Number, Scalar, Weights
-from hmnn.core import objective
+from hmnn._types import Batch, Key, Number, Scalar, Weights
+from hmnn.core import kernels, objective, prediction
+from hmnn.core.filtering import Corrected, Filter, Info, State
 from hmnn.core.likelihoods import Likelihood
-from hmnn.core.objective import Batch
-from hmnn.core.prediction import Prediction
-from hmnn.methods import door, parts, training
-from hmnn.methods.base import Method
-from hmnn.methods.training import Info
+from hmnn.core.prediction import Prediction, Question
+from hmnn.core.projections import point
+from hmnn.core.projections.point import OneNetwork
+from hmnn.methods import arguments
+from hmnn.methods.method import Method
+from hmnn.methods.variational import Optimiser, build
 from hmnn.networks import Network
 
 Memories = list[tuple[Array, Array]]
 """Hidden and cell state of each layer."""
-
-
-class State(NamedTuple):
-    """All that the next time step needs."""
-
-    weights: Weights
-    optimiser: PyTree
-    memories: Memories
-    """After the last row that was read."""
-    key: Key
-    t: Array
-
-
-class Model(NamedTuple):
-    """The numbers, which are traced."""
-
-    likelihood: Likelihood
-    learning_rate: Scalar
-    epochs: Scalar
 
 
 class Stack(eqx.Module):
@@ -87,22 +71,13 @@ def _layer(cell: eqx.nn.LSTMCell, memory: tuple[Array, Array], x: Array, rows: S
     return jax.lax.scan(one, memory, (jnp.arange(len(x)), driven))
 
 
-class Plan(NamedTuple):
-    """The parts that are compiled in."""
-
-    network: Network
-    stack: Callable[[Weights], Stack]
-    """The stack with these weights."""
-    optimiser: Any
-
-
 def lstm(
     inputs: Number,
     outputs: Number,
-    likelihood: Any,
+    likelihood: str | Likelihood,
     *,
-    hidden: Any = (500, 500, 500),
-    optimiser: Any = "adam",
+    hidden: tuple[int, ...] = (500, 500, 500),
+    optimiser: Optimiser = "adam",
     learning_rate: Number = 1e-3,
     epochs: Number = 5,
 ) -> Method:
@@ -121,20 +96,68 @@ def lstm(
         raise _check.fail("hidden", "a tuple of widths such as (500, 500, 500)", hidden)
     widths = tuple(_check.count("hidden", width) for width in hidden)
     network, stack = _network(_check.count("inputs", inputs), widths, _check.count("outputs", outputs))
-    model = Model(
-        likelihood=parts.likelihood(likelihood),
+    projection = Reading(
         learning_rate=_check.positive("learning_rate", learning_rate),
         epochs=_check.count("epochs", epochs),
+        optimiser=arguments.optimiser(optimiser),
+        stack=stack,
     )
-    plan = Plan(network, stack, parts.optimiser(optimiser))
-    return door.method(
-        network,
-        model.likelihood,
-        init=partial(_init, plan, model),
-        step=lambda state, batch: _step(plan, model, state, _cut(batch)),
-        advance=training.advance,
-        predict=partial(_predict, plan, model),
-    )
+    return build(network, likelihood, kernels.static(), projection=projection)
+
+
+class Read(NamedTuple):
+    """What is carried beside the weights."""
+
+    optimiser: PyTree
+    memories: Memories
+    """After the last row that was read."""
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class Reading(OneNetwork):
+    """Train the stack on the rows of a time step as one sequence."""
+
+    learning_rate: Scalar
+    epochs: Scalar
+    optimiser: Any = field(metadata={"static": True})
+    stack: Callable[[Weights], Stack] = field(metadata={"static": True})
+    """The stack with these weights."""
+
+    def init(self, parts: Filter, key: Key) -> tuple[Weights, Read]:
+        """The stack's own initial weights, nothing read."""
+        weights = parts.first_weights(key)
+        return weights, Read(self.optimiser(self.learning_rate).init(weights), self.stack(weights).start())
+
+    def cut(self, batch: Batch, rows: int) -> Batch:
+        """Less padding: every padded row costs as much as a real one, and cannot be read beside another."""
+        eighth = max(1, batch.x.shape[0] // 8)
+        kept = -(-rows // eighth) * eighth
+        return Batch(*(part[:kept] for part in batch))
+
+    def correct(self, parts: Filter, prior: Weights, start: Weights, state: State, batch: Batch) -> Corrected:
+        """Epochs over the sequence, then read it once more."""
+
+        def loss(weights: Weights, i: Array) -> Array:
+            return objective.misfit(parts.apply, parts.likelihood, weights, batch=batch)
+
+        optimiser = self.optimiser(self.learning_rate)
+        weights, memory = point.descend(loss, optimiser, start, state.work.optimiser, self.epochs)
+        stack = self.stack(weights)
+        memories, _ = stack.read(stack.start(), batch.x, batch.rows)
+        return Corrected(weights, Read(memory, memories), state.noise)
+
+    def report(self, parts: Filter, before: State, after: State, batch: Batch, notes: PyTree) -> Info:
+        """-log g after the step."""
+        misfit = objective.misfit(parts.apply, parts.likelihood, after.posterior, batch=batch)
+        return Info(_tree.all_finite((after.posterior, after.work.optimiser, misfit)), misfit)
+
+    def predict(self, parts: Filter, state: State, x: Array, question: Question) -> Prediction:
+        """Each row as the next one after the last that was read."""
+        stack = self.stack(state.posterior)
+        outputs = jax.vmap(lambda row: stack.read(state.work.memories, row[None], 1)[1][0])(x)
+        nothing = question._replace(point="mean", samples=0)
+        return prediction.from_draws(parts.given(state.noise), nothing, outputs, lambda i: i)
 
 
 @cache
@@ -154,38 +177,3 @@ def _network(inputs: int, hidden: tuple[int, ...], outputs: int) -> tuple[Networ
 
 def _is_shape(leaf: Any) -> bool:
     return isinstance(leaf, jax.ShapeDtypeStruct)
-
-
-def _cut(batch: Batch) -> Batch:
-    """Less padding: every padded row costs as much as a real one, and cannot be read beside another."""
-    eighth = max(1, batch.x.shape[0] // 8)
-    rows = -(-batch.rows // eighth) * eighth
-    return Batch(batch.x[:rows], batch.y[:rows], batch.rows)
-
-
-@partial(jax.jit, static_argnums=0)
-def _init(plan: Plan, model: Model, key: Key) -> State:
-    weights = plan.network.init(key)
-    memory = plan.optimiser(model.learning_rate).init(weights)
-    return State(weights, memory, plan.stack(weights).start(), key, jnp.zeros((), jnp.int32))
-
-
-@partial(jax.jit, static_argnums=0)
-def _step(plan: Plan, model: Model, state: State, batch: Batch) -> tuple[State, Info]:
-    def loss(weights: Weights, i: Array) -> Array:
-        return objective.misfit(plan.network.apply, model.likelihood, weights, batch=batch)
-
-    optimiser = plan.optimiser(model.learning_rate)
-    weights, memory = training.descend(loss, optimiser, state.weights, state.optimiser, model.epochs)
-    stack = plan.stack(weights)
-    memories, _ = stack.read(stack.start(), batch.x, batch.rows)
-    misfit = loss(weights, jnp.zeros((), jnp.int32))
-    finite = _tree.all_finite((weights, memory, misfit))
-    return State(weights, memory, memories, state.key, state.t + 1), Info(misfit, finite)
-
-
-@partial(jax.jit, static_argnums=(0, 4, 5))
-def _predict(plan: Plan, model: Model, state: State, x: Any, point: str, samples: int, level: Number) -> Prediction:
-    stack = plan.stack(state.weights)
-    outputs = jax.vmap(lambda row: stack.read(state.memories, row[None], 1)[1][0])(x)
-    return Prediction(model.likelihood.mean(outputs))

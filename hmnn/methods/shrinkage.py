@@ -1,33 +1,59 @@
 """The last value times one number, learnt from what has been seen: the smallest forecast that learns."""
 
-from functools import partial
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import NamedTuple
 
+import jax
 import jax.numpy as jnp
-import numpy as np
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Float
 
 from hmnn import _check
-from hmnn._types import Key, Number
-from hmnn.core import likelihoods
-from hmnn.core.objective import Batch
-from hmnn.core.prediction import Prediction
-from hmnn.methods import door, training
-from hmnn.methods.base import Method
-from hmnn.methods.persistence import Info, columns, init, news, remember
-from hmnn.methods.persistence import State as Recent
+from hmnn._types import Batch, Key, Number
+from hmnn.core import kernels
+from hmnn.core.filtering import Corrected, Filter, State
+from hmnn.core.prediction import Prediction, Question
+from hmnn.methods.method import Method
+from hmnn.methods.persistence import Recent, Remembering, columns
+from hmnn.methods.variational import build
 
 
-class State(NamedTuple):
-    """The last targets, and the sums whose quotient is the coefficient."""
+class Sums(NamedTuple):
+    """The sums whose quotient is the coefficient."""
 
-    recent: Float[Array, "lag outputs"]
-    seen: Int[Array, ""]
-    t: Int[Array, ""]
     product: Float[Array, ""]
     """sum of <y_{s - lag}, y_s>."""
     square: Float[Array, ""]
     """sum of |y_{s - lag}|^2."""
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class Shrinking(Remembering):
+    """Keep the last targets, and how one follows from another."""
+
+    def init(self, parts: Filter, key: Key) -> tuple[Recent, Sums]:
+        """Nothing seen."""
+        recent, _ = super().init(parts, key)
+        zero = jnp.zeros((), recent.values.dtype)
+        return recent, Sums(zero, zero)
+
+    def correct(self, parts: Filter, prior: Recent, start: Recent, state: State, batch: Batch) -> Corrected:
+        """Add the pairs whose later value is fresh."""
+        series, sums = self.series(prior, batch), state.work
+        place = jnp.arange(series.shape[0])
+        end = self.lag + batch.rows
+        first = end - self.news(prior, batch)
+        early, late = series[: -self.lag], series[self.lag :]
+        later = place[self.lag :]
+        known = (later >= first) & (later < end) & (later - self.lag >= first - prior.number)
+        old = jnp.where(known[:, None], early, 0.0)
+        new = Sums(sums.product + jnp.sum(old * late), sums.square + jnp.sum(old**2))
+        return Corrected(self.remember(prior, batch), new, state.noise)
+
+    def predict(self, parts: Filter, state: State, x: Array, question: Question) -> Prediction:
+        """The row times the coefficient; the row itself before anything is known."""
+        product, square = state.work
+        return Prediction(x * jnp.where(square > 0, product / jnp.where(square > 0, square, 1.0), 1.0))
 
 
 def shrinkage(outputs: Number, lag: Number = 1, fresh: Number = 1) -> Method:
@@ -38,36 +64,5 @@ def shrinkage(outputs: Number, lag: Number = 1, fresh: Number = 1) -> Method:
         lag: how far apart the values are that the coefficient is learnt from; 2 where every value stands twice.
         fresh: as in `persistence`.
     """
-    outputs, lag, fresh = _check.count("outputs", outputs), _check.count("lag", lag), _check.count("fresh", fresh)
-
-    def predict(state: State, x: Any, point: str, samples: int, level: Number) -> Prediction:
-        square = float(state.square)
-        coefficient = float(state.product) / square if square > 0 else 1.0
-        return Prediction(jnp.asarray(x) * coefficient)
-
-    return door.method(
-        columns(outputs),
-        likelihoods.gaussian(),
-        init=partial(_init, outputs, lag),
-        step=lambda state, batch: _step(state, batch, fresh),
-        advance=training.advance,
-        predict=predict,
-    )
-
-
-def _init(outputs: int, lag: int, key: Key) -> State:
-    start = init(outputs, lag, key)
-    zero = jnp.zeros((), start.recent.dtype)
-    return State(*start, zero, zero)
-
-
-def _step(state: State, batch: Batch, fresh: int) -> tuple[State, Info]:
-    lag, seen = len(state.recent), int(state.seen)
-    before = Recent(*state[:3])
-    series = np.asarray(state.recent)[lag - seen :]
-    series = np.concatenate([series, news(before, batch, fresh)]).astype(np.float64)
-    old, later = series[: max(len(series) - lag, 0)], series[lag:]
-    product, square = float(state.product) + (old * later).sum(), float(state.square) + (old * old).sum()
-    with np.errstate(over="ignore"):  # told by `finite`
-        sums = np.array([product, square]).astype(state.product.dtype)
-    return State(*remember(before, batch, fresh), *jnp.asarray(sums)), Info(jnp.asarray(np.isfinite(sums).all()))
+    sizes = _check.count("outputs", outputs), _check.count("lag", lag), _check.count("fresh", fresh)
+    return build(columns(sizes[0]), "gaussian", kernels.static(), projection=Shrinking(*sizes))

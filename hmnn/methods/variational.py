@@ -1,55 +1,82 @@
-"""The variational filter and the methods that are settings of it: jit lives here."""
+"""The variational filter and the methods that are settings of it."""
 
-import warnings
-from functools import partial
+from collections.abc import Callable
 from typing import Any
 
-import jax
 import numpy as np
+import optax
 
 from hmnn import _check
-from hmnn._types import Key, Number
-from hmnn.core import families, filtering, kernels, noise, prediction
-from hmnn.core.cpu.compilation import OFTEN, ONCE, SELDOM, compiled
+from hmnn._types import Number, Scalar
+from hmnn.core import kernels, noise
 from hmnn.core.cpu.hashing import hashed
-from hmnn.core.families import Posterior
-from hmnn.core.filtering import Info, Model, Plan, State, Task
-from hmnn.core.objective import Batch
-from hmnn.core.prediction import Prediction
-from hmnn.core.projection import KL_WEIGHTS, Descent, Pace, Path
-from hmnn.methods import base, parts
-from hmnn.methods.base import Method
+from hmnn.core.families import Family
+from hmnn.core.filtering import Filter, Projection
+from hmnn.core.kernels import Kernel
+from hmnn.core.likelihoods import Likelihood
+from hmnn.core.projections.descent import KL_WEIGHTS, Descent
+from hmnn.methods import arguments
+from hmnn.methods.method import Method, assembled
 from hmnn.networks import Network
+
+Optimiser = str | Callable[[Scalar], optax.GradientTransformation]
+INITIAL_SCALE = 0.6931471805599453
+"""The standard deviation softplus(0) of lambda_0."""
 
 
 def build(
-    network: Any,
-    likelihood: Any,
-    kernel: Any,
+    network: Network,
+    likelihood: str | Likelihood,
+    kernel: Kernel,
     *,
+    projection: Projection | None = None,
+    family: Family | Any = None,
     keep: Any = 1.0,
-    keep_where: Any = "internal",
-    optimiser: Any = "sgd",
-    learning_rate: Number = 1e-3,
-    epochs: Number = 100,
-    minibatch: Number | None = 128,
-    samples: Number = 1,
-    kl_weights: Any = "uniform",
-    temperature: Number = 1.0,
-    initial_scale: Number = 0.6931471805599453,
-    start_rho: Any = (-3.0, -2.0),
-    restart: Any = False,
-    patience: Number = 10,
-    source: Any = hashed,
+    keep_where: str | Callable[[str], bool] = "internal",
 ) -> Method:
-    """Assemble a filter from a network, a likelihood and a kernel.
+    """Assemble a filter from its parts.
 
     Args:
         network: see `hmnn.networks`.
         likelihood: one of `hmnn.core.likelihoods`, or its name.
         kernel: one of `hmnn.core.kernels`.
+        projection: `descent()` (the default), `natural()`, `laplace_projection()`, or one of your own.
+        family: a family for all leaves of the weights or a tree of them; None lets `keep` and `keep_where` say it.
         keep: gamma in (0, 1], the probability that a weight's mean is kept; a number or a tree.
         keep_where: which weights may be dropped: one of `families.WHERE` or a test of the path.
+    """
+    shapes = arguments.shapes(network)
+    law = arguments.likelihood(likelihood)
+    how = descent() if projection is None else arguments.projection(projection, shapes, law)
+    return assembled(
+        Filter(
+            first_weights=network.init,
+            apply=network.apply,
+            kernel=arguments.kernel(kernel, shapes),
+            family=arguments.family(family, keep, keep_where, shapes),
+            likelihood=law,
+            projection=how,
+        )
+    )
+
+
+def descent(
+    optimiser: Optimiser = "sgd",
+    learning_rate: Number = 1e-3,
+    epochs: Number = 100,
+    minibatch: Number | None = 128,
+    samples: Number = 1,
+    kl_weights: str = "uniform",
+    temperature: Number = 1.0,
+    initial_scale: Number = INITIAL_SCALE,
+    start_rho: tuple[Number, Number] = (-3.0, -2.0),
+    restart: bool = False,
+    patience: Number = 10,
+    source: noise.Source = hashed,
+) -> Descent:
+    """The paper's projection: gradient descent on the free energy.
+
+    Args:
         optimiser: "sgd", "adam" or a function of the learning rate such as `optax.rmsprop`.
         learning_rate: step size on the summed loss.
         epochs: passes over the data of a time step.
@@ -63,150 +90,154 @@ def build(
         patience: epochs that may be undone in a row before `DivergenceError`.
         source: where the noise comes from.
     """
-    shapes = parts.shapes(network)
-    likelihood = parts.likelihood(likelihood)
-    model = Model(
-        kernel=parts.kernel(kernel, shapes),
-        family=families.assign(shapes, keep, keep_where),
-        likelihood=likelihood,
-        pace=Pace(
-            learning_rate=_check.positive("learning_rate", learning_rate),
-            epochs=_check.count("epochs", epochs),
-            temperature=_check.number("temperature", temperature, "at least 0", lambda v: v >= 0),
-        ),
-        initial_scale=_check.positive("initial_scale", initial_scale),
-        start_rho=_range(start_rho),
-    )
-    descent = Descent(
-        apply=network.apply,
-        optimiser=parts.optimiser(optimiser),
-        minibatch=None if minibatch is None else _check.count("minibatch", minibatch),
-        samples=_check.count("samples", samples),
-        kl_weights=_check.choice("kl_weights", kl_weights, KL_WEIGHTS),
-        source=_source(source),
-        patience=_check.count("patience", patience),
-    )
     if not isinstance(restart, bool | np.bool_):
         raise _check.fail("restart", "True or False", restart)
-    return _method(Plan(network.init, descent, bool(restart)), model)
+    if not callable(source):
+        raise _check.fail("source", "a function such as hmnn.core.noise.random", source)
+    return Descent(
+        learning_rate=_check.positive("learning_rate", learning_rate),
+        epochs=_check.count("epochs", epochs),
+        temperature=_check.number("temperature", temperature, "at least 0", lambda v: v >= 0),
+        initial_scale=_check.positive("initial_scale", initial_scale),
+        start_rho=_range(start_rho),
+        optimiser=arguments.optimiser(optimiser),
+        minibatch=arguments.minibatch(minibatch),
+        samples=_check.count("samples", samples),
+        kl_weights=_check.choice("kl_weights", kl_weights, KL_WEIGHTS),
+        source=source,
+        patience=_check.count("patience", patience),
+        restart=bool(restart),
+    )
 
 
 def hmnn(
-    network: Any,
-    likelihood: Any,
+    network: Network,
+    likelihood: str | Likelihood,
     *,
     memory: Number = 0.5,
     jump_scale: Number = kernels.JUMP_SCALE,
     shrink: Number = kernels.SHRINK,
     jump_prob: Number = 0.5,
     centre: Any = "previous",
-    **settings: Any,
+    family: Family | Any = None,
+    keep: Any = 1.0,
+    keep_where: str | Callable[[str], bool] = "internal",
+    optimiser: Optimiser = "sgd",
+    learning_rate: Number = 1e-3,
+    epochs: Number = 100,
+    minibatch: Number | None = 128,
+    samples: Number = 1,
+    kl_weights: str = "uniform",
+    temperature: Number = 1.0,
+    initial_scale: Number = INITIAL_SCALE,
+    start_rho: tuple[Number, Number] = (-3.0, -2.0),
+    restart: bool = False,
+    patience: Number = 10,
+    source: noise.Source = hashed,
 ) -> Method:
-    """The hidden Markov neural network of the paper: the jump kernel; `settings` as in `build`."""
-    return build(network, likelihood, kernels.jump(memory, jump_scale, shrink, jump_prob, centre), **settings)
+    """The hidden Markov neural network of the paper: the jump kernel, whose numbers come first (see `kernels.jump`).
+
+    The other arguments are those of `build` and `descent`.
+    """
+    settings = optimiser, learning_rate, epochs, minibatch, samples, kl_weights, temperature
+    start = initial_scale, start_rho, restart, patience, source
+    projection, kernel = descent(*settings, *start), kernels.jump(memory, jump_scale, shrink, jump_prob, centre)
+    return build(network, likelihood, kernel, projection=projection, family=family, keep=keep, keep_where=keep_where)
 
 
 def bbp(
-    network: Any,
-    likelihood: Any,
+    network: Network,
+    likelihood: str | Likelihood,
     *,
     jump_scale: Number = kernels.JUMP_SCALE,
     shrink: Number = kernels.SHRINK,
     jump_prob: Number = 0.5,
-    **settings: Any,
+    family: Family | Any = None,
+    keep: Any = 1.0,
+    keep_where: str | Callable[[str], bool] = "internal",
+    optimiser: Optimiser = "sgd",
+    learning_rate: Number = 1e-3,
+    epochs: Number = 100,
+    minibatch: Number | None = 128,
+    samples: Number = 1,
+    kl_weights: str = "uniform",
+    temperature: Number = 1.0,
+    initial_scale: Number = INITIAL_SCALE,
+    start_rho: tuple[Number, Number] = (-3.0, -2.0),
+    restart: bool = False,
+    patience: Number = 10,
+    source: noise.Source = hashed,
 ) -> Method:
-    """Bayes by Backprop, warm started: the prior is the same at every time step. For T = 1 take one step."""
-    return build(network, likelihood, kernels.reset(jump_scale, shrink, jump_prob), **settings)
+    """Bayes by Backprop, warm started: the prior is the same at every time step. For T = 1 take one step.
+
+    The other arguments are those of `build` and `descent`.
+    """
+    settings = optimiser, learning_rate, epochs, minibatch, samples, kl_weights, temperature
+    start = initial_scale, start_rho, restart, patience, source
+    projection, kernel = descent(*settings, *start), kernels.reset(jump_scale, shrink, jump_prob)
+    return build(network, likelihood, kernel, projection=projection, family=family, keep=keep, keep_where=keep_where)
 
 
-def vcl(network: Any, likelihood: Any, **settings: Any) -> Method:
-    """Variational continual learning without a coreset: the static kernel."""
-    return build(network, likelihood, kernels.static(), **settings)
+def vcl(
+    network: Network,
+    likelihood: str | Likelihood,
+    *,
+    family: Family | Any = None,
+    keep: Any = 1.0,
+    keep_where: str | Callable[[str], bool] = "internal",
+    optimiser: Optimiser = "sgd",
+    learning_rate: Number = 1e-3,
+    epochs: Number = 100,
+    minibatch: Number | None = 128,
+    samples: Number = 1,
+    kl_weights: str = "uniform",
+    temperature: Number = 1.0,
+    initial_scale: Number = INITIAL_SCALE,
+    start_rho: tuple[Number, Number] = (-3.0, -2.0),
+    restart: bool = False,
+    patience: Number = 10,
+    source: noise.Source = hashed,
+) -> Method:
+    """Variational continual learning without a coreset: the static kernel.
+
+    The other arguments are those of `build` and `descent`.
+    """
+    settings = optimiser, learning_rate, epochs, minibatch, samples, kl_weights, temperature
+    start = initial_scale, start_rho, restart, patience, source
+    projection, kernel = descent(*settings, *start), kernels.static()
+    return build(network, likelihood, kernel, projection=projection, family=family, keep=keep, keep_where=keep_where)
 
 
-def kurle(network: Any, likelihood: Any, *, memory: Number = 0.9, scale: Number = 1.0, **settings: Any) -> Method:
-    """The adaptation of Kurle et al.: the Ornstein-Uhlenbeck kernel and a Gaussian family."""
-    return build(network, likelihood, kernels.ornstein_uhlenbeck(memory, scale), **settings)
+def kurle(
+    network: Network,
+    likelihood: str | Likelihood,
+    *,
+    memory: Number = 0.9,
+    scale: Number = 1.0,
+    family: Family | Any = None,
+    keep: Any = 1.0,
+    keep_where: str | Callable[[str], bool] = "internal",
+    optimiser: Optimiser = "sgd",
+    learning_rate: Number = 1e-3,
+    epochs: Number = 100,
+    minibatch: Number | None = 128,
+    samples: Number = 1,
+    kl_weights: str = "uniform",
+    temperature: Number = 1.0,
+    initial_scale: Number = INITIAL_SCALE,
+    start_rho: tuple[Number, Number] = (-3.0, -2.0),
+    restart: bool = False,
+    patience: Number = 10,
+    source: noise.Source = hashed,
+) -> Method:
+    """The adaptation of Kurle et al.: the Ornstein-Uhlenbeck kernel and a Gaussian family.
 
-
-@compiled(ONCE, static_argnums=0)
-def _init(plan: Plan, model: Model, key: Key) -> State:
-    return filtering.init(key, plan, model)
-
-
-@compiled(SELDOM, static_argnums=0)
-def _ready(plan: Plan, model: Model, state: State, start: Posterior) -> tuple[Any, ...]:
-    task, path = filtering.ready(plan, model, state, start)
-    return task, *path
-
-
-# The posterior's memory is used again, and is nobody else's; the optimiser's may be the caller's own.
-@compiled(OFTEN, static_argnums=0, donate_argnums=4)
-def _descend(plan: Plan, model: Model, batch: Batch, task: Task, posterior: Any, *rest: Any) -> tuple[Path, Any]:
-    return filtering.descend(plan, model, batch, task, Path(posterior, *rest))
-
-
-@compiled(SELDOM, static_argnums=0)
-def _look(plan: Plan, model: Model, state: State, path: Path, batch: Batch, undone: Any) -> tuple[State, Info]:
-    after = filtering.moved(plan, model, state, path, undone)
-    return after, filtering.look(plan, model, state, after, batch, undone)
-
-
-@compiled(ONCE, static_argnums=0)
-def _first_guess(plan: Plan, model: Model, key: Key) -> Posterior:
-    return filtering.first_guess(key, plan, model)
-
-
-@jax.jit
-def _advance(model: Model, state: State) -> State:
-    return filtering.advance(model, state)
-
-
-@partial(jax.jit, static_argnums=(0, 4, 5))
-def _predict(plan: Plan, model: Model, state: State, x: Any, point: str, samples: int, level: Number) -> Prediction:
-    return prediction.predict(plan, model, state, x, point, samples, level)
-
-
-def _method(plan: Plan, model: Model) -> Method:
-    width = parts.widths(Network(plan.start, plan.descent.apply))
-
-    def init(key: Any) -> State:
-        return _init(plan, model, parts.key(key))
-
-    def step(state: State, data: Any) -> tuple[State, Info | None]:
-        if data is None:
-            return _advance(model, state), None
-        t = int(state.t) + 1
-        batch = base.batch(data, t)
-        base.check_labels(model.likelihood, width(batch.x, f" at t = {t}"), batch.y[: batch.rows], t)
-        start = state.posterior if int(state.seen) else _first_guess(plan, model, state.key)
-        path, undone = _descend(plan, model, batch, *_ready(plan, model, state, start))
-        after, info = _look(plan, model, state, path, batch, undone)
-        if bool(info.diverged):
-            raise _check.DivergenceError(
-                f"The free energy had no finite gradient in {plan.descent.patience} epochs in a row at t = {t}; "
-                "the state is unchanged. Try a smaller learning_rate, or look for outliers in the data."
-            )
-        if not bool(info.finite):
-            warnings.warn(_unfinished(info, t), RuntimeWarning, stacklevel=2)
-        return after, info
-
-    def predict(state: State, x: Any, point: Any = "mean", samples: Number = 0, level: Number = 0.95) -> Prediction:
-        _check.choice("point", point, parts.POINTS)
-        level = _check.number("level", level, "in (0, 1)", lambda v: 0 < v < 1)
-        samples = _check.count("samples", samples, least=1 if point == "sampled" else 0)
-        rows = base.inputs(x)
-        width(rows)
-        return base.first_rows(_predict(plan, model, state, base.pad(rows), point, samples, level), len(rows))
-
-    return Method(init, step, predict)
-
-
-def _unfinished(info: Info, t: int) -> str:
-    undone = int(info.rejected)
-    if undone == 0:
-        return f"The free energy at t = {t} is not finite, although the posterior is."
-    return f"{undone} epochs at t = {t} were not finite and were undone."
+    The other arguments are those of `build` and `descent`.
+    """
+    settings = optimiser, learning_rate, epochs, minibatch, samples, kl_weights, temperature
+    start = initial_scale, start_rho, restart, patience, source
+    projection, kernel = descent(*settings, *start), kernels.ornstein_uhlenbeck(memory, scale)
+    return build(network, likelihood, kernel, projection=projection, family=family, keep=keep, keep_where=keep_where)
 
 
 def _range(bounds: Any) -> tuple[float, float]:
@@ -217,9 +248,3 @@ def _range(bounds: Any) -> tuple[float, float]:
     if low > high:
         raise _check.fail("start_rho", allowed, bounds)
     return low, high
-
-
-def _source(source: Any) -> noise.Source:
-    if not callable(source):
-        raise _check.fail("source", "a function such as hmnn.core.noise.random", source)
-    return source

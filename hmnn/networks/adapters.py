@@ -1,4 +1,4 @@
-"""Anything with weights as a network for the filter: an Equinox module, a Flax module, two functions."""
+"""Networks for the filter from an Equinox module, a Flax module, or two functions."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -29,13 +29,14 @@ def from_functions(init: Any, apply: Any) -> Network:
 
 
 def from_equinox(build: Any) -> Network:
-    """An Equinox module, given as a function of a key: `from_equinox(lambda key: eqx.nn.MLP(..., key=key))`.
+    """An Equinox module, given as a function of a key that makes it.
 
+    For example `from_equinox(lambda key: eqx.nn.MLP(..., key=key))`.
     Floating-point arrays are the weights; everything else is fixed. The module takes one row.
     """
     if not callable(build) or isinstance(build, eqx.Module):
         raise _check.fail("build", "a function of a key that makes the module", build)
-    example = eqx.filter_eval_shape(build, jax.random.key(0))  # shapes only: random numbers take long to compile
+    example = eqx.filter_eval_shape(build, jax.random.key(0))  # random numbers compile slowly
     if not callable(example):
         raise _check.fail("build", "a function of a key that makes a callable module", example)
     weights, rest = eqx.partition(example, _is_weight)
@@ -53,13 +54,14 @@ def from_equinox(build: Any) -> Network:
 
 
 def from_flax(module: Any, x: Any) -> Network:
-    """A Flax linen module and one batch of inputs, which tells it its sizes; only `params` may be there."""
+    """A Flax linen module with `params` only, and a batch of inputs, which tells it its sizes."""
     if isinstance(module, type) or not (hasattr(module, "init") and hasattr(module, "apply")):
         raise _check.fail("module", "a Flax linen module (with init and apply)", module)
     example = jnp.asarray(x)[:1]
     collections = jax.eval_shape(module.init, jax.random.key(0), example)
     if set(collections) != {"params"}:
-        raise _check.fail("module", "a Flax module whose only collection is 'params'", sorted(collections))
+        allowed = "a Flax module whose only collection is 'params'"
+        raise _check.fail("module", allowed, sorted(collections))
     _check_weights(collections["params"])
 
     def init(key: Key) -> Weights:
@@ -78,4 +80,5 @@ def _is_weight(leaf: Any) -> bool:
 def _check_weights(weights: PyTree) -> None:
     leaves = jax.tree.leaves(weights)
     if not leaves or not all(leaf.dtype in (jnp.float32, jnp.float64) for leaf in leaves):
-        raise _check.fail("weights", "one or more arrays of float32 or float64", [str(leaf.dtype) for leaf in leaves])
+        allowed, kinds = "one or more arrays of float32 or float64", [str(w.dtype) for w in leaves]
+        raise _check.fail("weights", allowed, kinds)

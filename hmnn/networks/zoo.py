@@ -1,4 +1,4 @@
-"""Ready-made networks, all Equinox modules. The same arguments give the same object, so it compiles once.
+"""Ready-made networks. The same arguments give the same object, so that it compiles once.
 
 Each name is a function that checks its arguments, and a cached one that builds.
 """
@@ -30,8 +30,8 @@ def mlp(inputs: Number, hidden: Any, outputs: Number, activation: Any = jax.nn.r
         raise _check.fail("hidden", "a tuple of widths such as (400, 400)", hidden)
     if not callable(activation):
         raise _check.fail("activation", "a function such as jax.nn.relu", activation)
-    widths = [_check.count("hidden", width) for width in hidden]
-    return _mlp((_check.count("inputs", inputs), *widths, _check.count("outputs", outputs)), activation)
+    first, last = _check.count("inputs", inputs), _check.count("outputs", outputs)
+    return _mlp((first, *(_check.count("hidden", width) for width in hidden), last), activation)
 
 
 def cnn(channels: Number, side: Number, outputs: Number, width: Number = 8) -> Network:
@@ -46,7 +46,11 @@ def cnn(channels: Number, side: Number, outputs: Number, width: Number = 8) -> N
 
 def rnn(inputs: Number, width: Number, outputs: Number) -> Network:
     """A gated recurrent network over sequences of shape (time, inputs), read out at their end."""
-    return _rnn(_check.count("inputs", inputs), _check.count("width", width), _check.count("outputs", outputs))
+    return _rnn(
+        _check.count("inputs", inputs),
+        _check.count("width", width),
+        _check.count("outputs", outputs),
+    )
 
 
 @cache
@@ -88,7 +92,9 @@ class _Layers(eqx.Module):
     layers: list[eqx.nn.Linear]
     activation: Callable[[Array], Array] = eqx.field(static=True)
 
-    def __init__(self, sizes: tuple[int, ...], activation: Callable[[Array], Array], key: Key) -> None:
+    def __init__(
+        self, sizes: tuple[int, ...], activation: Callable[[Array], Array], key: Key
+    ) -> None:
         keys = jax.random.split(key, len(sizes) - 1)
         pairs = zip(sizes[:-1], sizes[1:], keys, strict=True)
         self.layers = [eqx.nn.Linear(i, o, key=k) for i, o, k in pairs]

@@ -1,8 +1,9 @@
-"""One state on disk: a directory with state.safetensors and manifest.json, replaced whole or not at all.
+"""A state on disk: a directory with state.safetensors and manifest.json, replaced whole or not.
 
-`save` builds the new directory under a temporary name and flushes it, moves the old one aside to `.NAME.old`, moves the
-new one in, flushes the parent and removes the old one. At every instant one of the two is complete, and `load` looks at
-both names: it finds the last acknowledged checkpoint or a newer one, whenever the writer is killed.
+`save` builds the new directory under a temporary name and flushes it, moves the old one aside to
+`.NAME.old`, moves the new one in, flushes the parent and removes the old one. At every instant one
+of the two is complete, and `load` looks at both names: it finds the last acknowledged checkpoint or
+a newer one, whenever the writer is killed.
 """
 
 import os
@@ -10,7 +11,6 @@ import re
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -28,8 +28,10 @@ ATTEMPTS = 20
 """How often a reader looks again when a writer replaces the directory under it."""
 
 
-def save(state: Any, path: Any, config: Any = None, *, finite: bool = True, files: Files = DISK) -> Path:
-    """Write a state so that it is there, whole and verified, or not at all; a checkpoint at `path` is replaced.
+def save(
+    state: Any, path: Any, config: Any = None, *, finite: bool = True, files: Files = DISK
+) -> Path:
+    """Write a state whole and verified, or not at all; a checkpoint at `path` is replaced.
 
     Args:
         state: a pytree of arrays, typed keys, numbers, strings and None.
@@ -42,13 +44,16 @@ def save(state: Any, path: Any, config: Any = None, *, finite: bool = True, file
     _ours(path)
     listed, arrays = leaves.describe(state)
     buffers = tensors.pack(arrays)
-    manifest = {"config": config, "flags": {"finite": finite}, "type": _type(state), "tree": listed}
+    kind = f"{type(state).__module__}.{type(state).__qualname__}"
+    manifest = {"config": config, "flags": {"finite": finite}, "type": kind, "tree": listed}
     digest = disk.hashing(buffers)
     leaves.check("state", listed, arrays, finite)
     path.parent.mkdir(parents=True, exist_ok=True)
     with disk.worded(_where(path)), disk.locked(path, files):
         _sweep(files, path)
-        _build(files, path, {DATA: lambda: buffers, manifests.NAME: lambda: [_render(manifest, buffers, digest())]})
+        contents: dict[str, Callable[[], list[Any]]] = {DATA: lambda: buffers}
+        contents[manifests.NAME] = lambda: [_render(manifest, buffers, digest())]
+        _build(files, path, contents)
     return path
 
 
@@ -57,31 +62,30 @@ def load(path: Any, like: Any = None) -> Any:
 
     Args:
         path: the directory that `save` wrote.
-        like: a state of the same structure, such as `method.init(0)`; the result has its types. Without it the result
-            is made of dictionaries, lists and NumPy arrays: types are never taken from a file, as that would run code.
-            A part of `like` that is `...` takes what is on disk in that plain form.
+        like: a state of the same structure, such as `method.init(0)`; the result has its types.
+            Without it the result is made of dictionaries, lists and NumPy arrays: to take types
+            from a file would run code. A part of `like` that is `...` gets that plain form too.
     """
     path = Path(os.path.realpath(path))
     manifest, arrays = read(path)
-    fill = leaves.plain if like is None else partial(leaves.fill, like=like)
-    return fill(_where(path), manifest["tree"], arrays)
+    return leaves.fill(_where(path), manifest["tree"], arrays, like)
 
 
 def exists(path: Any) -> bool:
-    """Whether there is something to load at `path`, also when its writer was killed in the middle of replacing it."""
+    """Whether there is something to load at `path`, also after its writer was killed."""
     return place(Path(os.path.realpath(path))).exists()
 
 
 def place(path: Path) -> Path:
-    """Where the state of `path` lies: there, or aside if the writer that would have replaced it was killed."""
+    """Where the state of `path` lies: there, or aside if its last writer was killed."""
     return path if path.exists() else _old(path)
 
 
 def read(path: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     """The manifest and the arrays of a checkpoint, verified."""
-    manifest, content = _read(path)
-    arrays = tensors.unpack(_where(path), content)
-    leaves.check(_where(path), leaves.listed(_where(path), manifest), arrays, manifest["flags"]["finite"])
+    (manifest, content), where = _read(path), _where(path)
+    arrays = tensors.unpack(where, content)
+    leaves.check(where, leaves.listed(where, manifest), arrays, manifest["flags"]["finite"])
     return manifest, arrays
 
 
@@ -92,12 +96,14 @@ def _read(path: Path) -> tuple[dict[str, Any], memoryview]:
         folder = None
         try:
             folder = _enter(path)
-            manifest = manifests.read(where, bytes(disk.read(manifests.NAME, manifests.LIMIT, folder)), "checkpoint")
+            text = bytes(disk.read(manifests.NAME, manifests.LIMIT, folder))
+            manifest = manifests.read(where, text, "checkpoint")
             return manifest, _content(where, manifest, folder)
         except FileNotFoundError as error:  # a writer may just have replaced it
             missing, there = error, folder is not None
         except (KeyError, TypeError, AttributeError) as error:
-            raise CorruptError(f"{where} has a manifest that lacks something ({error!r}).") from None
+            words = f"{where} has a manifest that lacks something ({error!r})."
+            raise CorruptError(words) from None
         except MemoryError:
             raise CorruptError(f"{where} says that it needs more memory than there is.") from None
         finally:
@@ -113,9 +119,13 @@ def _content(where: str, manifest: dict[str, Any], folder: int) -> memoryview:
     said = manifest["files"][DATA]
     content = disk.read(DATA, said["bytes"], folder)
     if len(content) != said["bytes"]:
-        raise CorruptError(f"{where} must have {said['bytes']} bytes in {DATA}. Got {len(content)}.")
+        raise CorruptError(
+            f"{where} must have {said['bytes']} bytes in {DATA}. Got {len(content)}."
+        )
     if disk.sha256([content]) != said["sha256"]:
-        raise CorruptError(f"{where} was changed after it was written: the SHA-256 of {DATA} does not match.")
+        raise CorruptError(
+            f"{where} was changed after it was written: the SHA-256 of {DATA} does not match."
+        )
     return content
 
 
@@ -125,7 +135,7 @@ def _render(manifest: dict[str, Any], buffers: list[Any], digest: str) -> bytes:
 
 
 def _build(files: Files, path: Path, contents: dict[str, Callable[[], list[Any]]]) -> None:
-    """Write the files under a temporary name, flush them and put them in place; on an error nothing of them stays."""
+    """Write the files under a temporary name, then put them in place; or leave nothing."""
     temporary = path.parent / f".{path.name}.tmp-{os.urandom(8).hex()}"
     try:
         files.mkdir(temporary, 0o755)
@@ -153,7 +163,7 @@ def _swap(files: Files, path: Path, temporary: Path) -> None:
         if moved:
             files.rename(old, path)
         raise
-    with suppress(OSError):  # the new one is in place; what is left of the old one is swept next time
+    with suppress(OSError):  # what is left of the old one is swept next time
         disk.clear(files, old, NAMES)
 
 
@@ -178,7 +188,8 @@ def _enter(path: Path) -> int:
     except FileNotFoundError:
         return os.open(_old(path), os.O_RDONLY | os.O_DIRECTORY)
     except NotADirectoryError:
-        raise CorruptError(f"{_where(path)} must be a directory with {DATA} and {manifests.NAME}.") from None
+        words = f"{_where(path)} must be a directory with {DATA} and {manifests.NAME}."
+        raise CorruptError(words) from None
 
 
 def _ours(path: Path) -> None:
@@ -193,7 +204,3 @@ def _where(path: Path) -> str:
 
 def _old(path: Path) -> Path:
     return path.parent / f".{path.name}.old"
-
-
-def _type(state: Any) -> str:
-    return f"{type(state).__module__}.{type(state).__qualname__}"

@@ -1,4 +1,4 @@
-"""Bytes on disk: durable writes and one writer at a time. Operations are injected, so that tests can make each fail."""
+"""Durable writes, one writer at a time. Operations are injected, so that tests can fail each."""
 
 import fcntl
 import hashlib
@@ -37,7 +37,7 @@ DISK = Files()
 
 
 def create(files: Files, contents: dict[Path, Callable[[], list[Any]]]) -> None:
-    """Write new files and flush them; the disk begins with each while the next is made, and is awaited at the end."""
+    """Write new files and flush them; the disk begins with each while the next is made."""
     handles: list[int] = []
     try:
         for path, pieces in contents.items():
@@ -75,7 +75,7 @@ def sha256(pieces: Iterable[Any]) -> str:
 
 
 def hashing(pieces: list[Any]) -> Callable[[], str]:
-    """Begin with the SHA-256 in another thread, while the caller writes; the result waits for it."""
+    """Begin with the SHA-256 in another thread, while the caller writes; the result waits."""
     try:
         return _beside().submit(sha256, pieces).result
     except RuntimeError:  # no thread begins any more when the interpreter is ending
@@ -111,12 +111,14 @@ def clear(files: Files, folder: Path, names: Iterable[str]) -> None:
 
 
 def read(name: str, limit: int, folder: int) -> memoryview:
-    """All bytes of a regular file (no pipe, no link) inside an open directory, at most `limit` of them."""
+    """All bytes, at most `limit`, of a regular file (no pipe, no link) inside an open directory."""
     handle = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=folder)
     try:
         status = os.fstat(handle)
         if not stat.S_ISREG(status.st_mode) or status.st_size > limit:
-            raise ValueError(f"{name} must be a regular file of at most {limit} bytes. Got {status.st_size}.")
+            raise ValueError(
+                f"{name} must be a regular file of at most {limit} bytes. Got {status.st_size}."
+            )
         content = memoryview(bytearray(status.st_size))
         filled = 0
         while filled < len(content) and (count := os.readv(handle, [content[filled:]])):
@@ -149,20 +151,22 @@ def locked(path: Path, files: Files = DISK) -> Iterator[None]:
 
 
 def acquire(path: Path, files: Files = DISK) -> int:
-    """Take the lock beside `path`; the kernel drops it when its holder dies, so a dead writer's lock is taken over."""
+    """Take the lock beside `path`; that of a dead writer is taken over, as the kernel drops it."""
     name = _lock(path)
     while True:
         handle = files.open(name, os.O_RDWR | os.O_CREAT, 0o644)
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
             if _is(name, handle):  # else its last holder removed it meanwhile
-                os.pwrite(handle, f"{os.getpid():<20}".encode(), 0)  # not cut first: ext4 writes cut files out on close
+                # The file is not cut first: ext4 writes cut files out on close.
+                os.pwrite(handle, f"{os.getpid():<20}".encode(), 0)
                 return handle
             os.close(handle)
         except BlockingIOError:
             holder = os.pread(handle, 20, 0).decode("ascii", "replace").strip() or "unknown"
             os.close(handle)
-            raise LockedError(f"{str(path)!r} is locked by pid {holder}, which is writing there.") from None
+            words = f"{str(path)!r} is locked by pid {holder}, which is writing there."
+            raise LockedError(words) from None
         except BaseException:
             os.close(handle)
             raise

@@ -10,7 +10,7 @@ from hmnn.store.trajectories import Trajectory
 
 
 def inspect(path: Any) -> dict[str, Any]:
-    """Kind, time step, config, arrays, sizes and versions; an error if anything fails its checksum."""
+    """Kind, time step, config, arrays, sizes and versions; an error if a checksum fails."""
     folder = Path(os.path.realpath(path))
     trajectory = any(folder.glob("*.records")) if (folder / NAME).exists() else False
     return _trajectory(folder) if trajectory else _checkpoint(folder)
@@ -19,9 +19,9 @@ def inspect(path: Any) -> dict[str, Any]:
 def _checkpoint(folder: Path) -> dict[str, Any]:
     manifest, arrays = checkpoints.read(folder)
     found = _common(folder, manifest)
-    t = next((leaf for leaf in manifest["tree"] if leaf["name"] in (".t", "['t']", "['state'].t")), None)
-    if t is not None:
-        found["t"] = int(arrays[t["name"]]) if t["name"] in arrays else t["value"]
+    for leaf in manifest["tree"]:
+        if (name := leaf["name"]) in (".t", "['t']", "['state'].t"):
+            return found | {"t": int(arrays[name]) if name in arrays else leaf["value"]}
     return found
 
 
@@ -36,6 +36,8 @@ def _trajectory(folder: Path) -> dict[str, Any]:
 def _common(folder: Path, manifest: dict[str, Any]) -> dict[str, Any]:
     config = manifest["config"] if isinstance(manifest["config"], dict) else {}
     arrays = [leaf for leaf in manifest["tree"] if leaf["kind"] != "value"]
+    values = [leaf for leaf in manifest["tree"] if leaf["kind"] == "value"]
+    here = [file for file in checkpoints.place(folder).iterdir() if file.is_file()]
     return {
         "path": str(folder),
         "kind": manifest["kind"],
@@ -43,11 +45,9 @@ def _common(folder: Path, manifest: dict[str, Any]) -> dict[str, Any]:
         "t": config.get("t"),
         **{part: config.get(part) for part in ("network", "kernel", "family")},
         "type": manifest.get("type"),
-        "bytes": sum(file.stat().st_size for file in checkpoints.place(folder).iterdir() if file.is_file()),
+        "bytes": sum(file.stat().st_size for file in here),
         "arrays": [{key: leaf[key] for key in ("name", "dtype", "shape")} for leaf in arrays],
-        "values": {leaf["name"]: leaf["value"] for leaf in manifest["tree"] if leaf["kind"] == "value"},
-        "config": manifest["config"],
-        "flags": manifest["flags"],
-        "versions": manifest["versions"],
+        "values": {leaf["name"]: leaf["value"] for leaf in values},
+        **{part: manifest[part] for part in ("config", "flags", "versions")},
         "verified": True,
     }

@@ -1,4 +1,4 @@
-"""A pytree as a list of leaves with paths: arrays, typed keys, and plain values that the manifest holds."""
+"""A pytree as a list of leaves with paths: arrays, typed keys, and values for the manifest."""
 
 import math
 from itertools import pairwise
@@ -14,7 +14,7 @@ from hmnn.store.tensors import CODES
 
 VALUES = {"NoneType": type(None), "bool": bool, "int": int, "float": float, "str": str}
 NOT_NEGATIVE = ("nu", "scale", "variance")
-"""Fields that hold scales or squares, unless they are a user's names for weights, below one of `FREE`."""
+"""Fields of scales or squares, unless they are a user's names for weights, below one of `FREE`."""
 FREE = ("location", "rho", "weights", "anchor", "mu", "trace")
 Leaf = dict[str, Any]
 
@@ -34,19 +34,24 @@ def describe(state: Any) -> tuple[list[Leaf], dict[str, np.ndarray]]:
 def _leaf(name: str, leaf: Any) -> tuple[Leaf, np.ndarray | None]:
     kind: str = type(leaf).__name__
     if kind in VALUES and type(leaf) is VALUES[kind]:
-        value: Any = leaf
-        if kind == "float" and not math.isfinite(value):
-            value = str(value)  # JSON knows no infinity
-        return {"kind": "value", "dtype": kind, "value": value}, None
+        plain: Any = leaf
+        if kind == "float" and not math.isfinite(plain):
+            plain = str(leaf)  # JSON knows no infinity
+        return {"kind": "value", "dtype": kind, "value": plain}, None
     if _is_key(leaf):
         data = np.asarray(jax.random.key_data(leaf))
-        return {"kind": "key", "dtype": str(jax.random.key_impl(leaf)), "shape": list(data.shape)}, data
+        kind = str(jax.random.key_impl(leaf))
+        return {"kind": "key", "dtype": kind, "shape": list(data.shape)}, data
     if isinstance(leaf, jax.Array | np.ndarray | np.generic):
         array = np.asarray(leaf)
         if array.dtype.newbyteorder("=") in CODES or array.dtype in CODES:
-            return {"kind": "array", "dtype": _dtype(array.dtype), "shape": list(array.shape)}, array
+            about = {"dtype": _dtype(array.dtype), "shape": list(array.shape)}
+            return {"kind": "array", **about}, array
         kind = f"an array of {array.dtype}"
-    raise ValueError(f"state must be made of arrays of numbers, keys, numbers, strings and None. Got {kind} at {name}.")
+    raise ValueError(
+        "state must be made of arrays of numbers, keys, numbers, strings and None. "
+        f"Got {kind} at {name}."
+    )
 
 
 def _part(name: str, key: Any) -> list[Any]:
@@ -58,62 +63,81 @@ def _part(name: str, key: Any) -> list[Any]:
             return ["place", place]
         case DictKey(key=word) if type(word) in (str, int):
             return ["key", word]
-    raise ValueError(f"state must have fields, places and dictionary keys that are str or int. Got {key!r} in {name}.")
+    raise ValueError(
+        "state must have fields, places and dictionary keys that are str or int. "
+        f"Got {key!r} in {name}."
+    )
 
 
 def listed(where: str, manifest: dict[str, Any]) -> list[Leaf]:
     """The leaves that a manifest lists, if they are written as `describe` writes them."""
     try:
-        good = all(_well_formed(leaf) for leaf in manifest["tree"]) and type(manifest["flags"]["finite"]) is bool
-        good = good and len({leaf["name"] for leaf in manifest["tree"]}) == len(manifest["tree"])
+        tree, good = manifest["tree"], type(manifest["flags"]["finite"]) is bool
+        good = good and all(map(_well_formed, tree))
+        good = good and len({leaf["name"] for leaf in tree}) == len(tree)
     except (KeyError, TypeError, ValueError, AttributeError):
         good = False
     if not good:
-        raise CorruptError(f"{where} must list its leaves by name, path, kind, dtype and shape or value.")
+        raise CorruptError(
+            f"{where} must list its leaves by name, path, kind, dtype and shape or value."
+        )
     return manifest["tree"]
 
 
 def _well_formed(leaf: Leaf) -> bool:
     good = type(leaf["name"]) is str and type(leaf["dtype"]) is str
-    good = good and all(kind in ("field", "place", "key") and type(key) in (str, int) for kind, key in leaf["path"])
+    good = good and all(
+        kind in ("field", "place", "key") and type(key) in (str, int) for kind, key in leaf["path"]
+    )
     if leaf["kind"] == "value":
         kind = VALUES[leaf["dtype"]]
         return good and type(leaf["value"]) in ((float, str) if kind is float else (kind,))
     return good and leaf["kind"] in ("array", "key") and all(type(n) is int for n in leaf["shape"])
 
 
-def check(where: str, leaves: list[Leaf], arrays: dict[str, np.ndarray], finite: bool = True) -> None:
+def check(where: str, leaves: list[Leaf], arrays: dict[str, np.ndarray], finite: bool) -> None:
     """Refuse arrays that are not those of the list, or that hold what no good state holds."""
     said = {leaf["name"]: leaf for leaf in leaves if leaf["kind"] != "value"}
     if set(said) != set(arrays):
         differ = sorted(set(said) ^ set(arrays))[:3]
-        raise CorruptError(f"{where} must hold the arrays that its manifest lists. {differ} differ.")
+        raise CorruptError(
+            f"{where} must hold the arrays that its manifest lists. {differ} differ."
+        )
     for name, array in arrays.items():
         leaf = said[name]
         dtype = "uint32" if leaf["kind"] == "key" else leaf["dtype"].removeprefix(">")
         if leaf["shape"] != list(array.shape) or dtype != _dtype(array.dtype).removeprefix(">"):
-            raise CorruptError(f"{where} must hold {name} as its manifest says. Got {array.dtype} of {array.shape}.")
+            raise CorruptError(
+                f"{where} must hold {name} as its manifest says. "
+                f"Got {array.dtype} of {array.shape}."
+            )
         if jnp.issubdtype(array.dtype.newbyteorder("="), jnp.floating):
             _sound(where, name, leaf, array, finite)
 
 
 def _sound(where: str, name: str, leaf: Leaf, array: np.ndarray, finite: bool) -> None:
     if finite and not np.isfinite(array).all():
-        raise ValueError(f"{where} must hold finite numbers. {name} has {_first(array, ~np.isfinite(array))}.")
+        raise ValueError(
+            f"{where} must hold finite numbers. {name} has {_first(array, ~np.isfinite(array))}."
+        )
     fields = [key for kind, key in leaf["path"] if kind == "field" and key in NOT_NEGATIVE + FREE]
     if fields and fields[0] in NOT_NEGATIVE and (array < 0).any():
-        raise ValueError(f"{where} must hold no negative {fields[0]}. {name} has {_first(array, array < 0)}.")
+        raise ValueError(
+            f"{where} must hold no negative {fields[0]}. {name} has {_first(array, array < 0)}."
+        )
 
 
-def _first(array: np.ndarray, bad: np.ndarray) -> str:
+def _first(array: np.ndarray, bad: np.ndarray | np.bool_) -> str:
     return f"{array.ravel()[np.flatnonzero(bad)[0]]} and {int(bad.sum()) - 1} more"
 
 
-def fill(where: str, leaves: list[Leaf], arrays: dict[str, np.ndarray], like: Any) -> Any:
-    """Put the leaves into the structure of `like`, after comparing both; `...` there takes what is on disk."""
+def fill(where: str, leaves: list[Leaf], arrays: dict[str, np.ndarray], like: Any = None) -> Any:
+    """Put the leaves into the structure of `like`, if they fit; `...` takes what is on disk."""
+    if like is None:
+        return plain(where, leaves, arrays)
     here, structure = _flatten(like)
     templates = {jax.tree_util.keystr(path) or ".": leaf for path, leaf in here}
-    free = {name: len(path) for (path, leaf), name in zip(here, templates, strict=True) if leaf is ...}
+    free = {jax.tree_util.keystr(path) or ".": len(path) for path, leaf in here if leaf is ...}
     parts = {name: [leaf for leaf in leaves if leaf["name"].startswith(name)] for name in free}
     saved = {leaf["name"]: leaf for leaf in leaves if not leaf["name"].startswith(tuple(free))}
     _compare(where, saved, {name: leaf for name, leaf in templates.items() if name not in free})
@@ -126,7 +150,7 @@ def fill(where: str, leaves: list[Leaf], arrays: dict[str, np.ndarray], like: An
 
 
 def _compare(where: str, saved: dict[str, Leaf], templates: dict[str, Any]) -> None:
-    """Name what is on disk and not in `like`, or the other way round, or of another shape or dtype."""
+    """Name what is only on disk or only in `like`, or of another shape or dtype there."""
     differences = [f"{n} is only on disk" for n in saved if n not in templates]
     differences += [f"{n} is only in `like`" for n in templates if n not in saved]
     for name in [n for n in templates if n in saved]:

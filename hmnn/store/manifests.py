@@ -1,4 +1,4 @@
-"""manifest.json: what a directory holds. It vouches for the other files by SHA-256, and for itself."""
+"""manifest.json: what a directory holds. Its SHA-256 sums vouch for the other files and itself."""
 
 import json
 import platform
@@ -27,8 +27,9 @@ class CorruptError(ValueError):
 
 
 def render(kind: str, content: dict[str, Any]) -> bytes:
-    """A manifest as text whose last line is the SHA-256 of the text itself, with zeros in that place."""
-    manifest = {"kind": kind, "version": VERSION, **content, "versions": _versions(), "sha256": BLANK}
+    """A manifest as text; its last line is the SHA-256 of the text with zeros in that place."""
+    manifest = {"kind": kind, "version": VERSION, **content}
+    manifest |= {"versions": _versions(), "sha256": BLANK}
     try:
         lines = [f'"{key}": {ENCODER.encode(value)}' for key, value in manifest.items()]
         text = ("{\n" + ",\n".join(lines) + "\n}\n").encode()
@@ -44,7 +45,8 @@ def read(where: str, text: bytes, kind: str = "") -> dict[str, Any]:
     found = SEAL.search(text, max(0, len(text) - 100))
     if found is None:
         raise CorruptError(f"{where} is not a manifest of this package, or was cut short.")
-    if files.sha256([text[: found.start(1)] + BLANK.encode() + text[found.end(1) :]]) != found.group(1).decode():
+    blank = text[: found.start(1)] + BLANK.encode() + text[found.end(1) :]
+    if files.sha256([blank]) != found.group(1).decode():
         raise CorruptError(f"{where} was changed after it was written: its SHA-256 does not match.")
     manifest = migrate(where, parse(where, text))
     if kind and manifest.get("kind") != kind:
@@ -58,12 +60,13 @@ def migrate(where: str, manifest: Any) -> dict[str, Any]:
     if type(number) is not int:
         raise CorruptError(f"{where} must say its format version. Got {number!r}.")
     if number > VERSION:
-        raise CorruptError(f"{where} has format version {number}; this hmnn reads up to {VERSION}. Use a newer hmnn.")
-    while number < VERSION:
-        if number not in MIGRATIONS:
-            raise CorruptError(f"{where} has format version {number}, which never was.")
+        raise CorruptError(
+            f"{where} has format version {number}; this hmnn reads up to {VERSION}. "
+            "Use a newer hmnn."
+        )
+    while number in MIGRATIONS and number < VERSION:
         manifest, number = MIGRATIONS[number](manifest), number + 1
-    if number < 1:
+    if number != VERSION:
         raise CorruptError(f"{where} has format version {number}, which never was.")
     return manifest
 
@@ -89,4 +92,5 @@ def _unknown(word: str) -> Any:
 
 @cache
 def _versions() -> dict[str, str]:
-    return {"python": platform.python_version(), **{name: version(name) for name in ("hmnn", "jax", "numpy")}}
+    packages = {name: version(name) for name in ("hmnn", "jax", "numpy")}
+    return {"python": platform.python_version()} | packages

@@ -1,4 +1,4 @@
-"""The safetensors format, strictly: little-endian, C order, offsets that tile the file, every length checked first."""
+"""The safetensors format, strictly: little-endian, C order, no gaps, every length checked first."""
 
 import json
 import math
@@ -10,36 +10,23 @@ import numpy as np
 from hmnn.store import manifests
 from hmnn.store.manifests import CorruptError
 
-CODES = {
-    np.dtype(dtype): code
-    for dtype, code in [
-        (np.bool_, "BOOL"),
-        (np.uint8, "U8"),
-        (np.int8, "I8"),
-        (np.uint16, "U16"),
-        (np.int16, "I16"),
-        (np.uint32, "U32"),
-        (np.int32, "I32"),
-        (np.uint64, "U64"),
-        (np.int64, "I64"),
-        (np.float16, "F16"),
-        (jnp.bfloat16, "BF16"),
-        (np.float32, "F32"),
-        (np.float64, "F64"),
-    ]
-}
-DTYPES = {code: dtype for dtype, code in CODES.items()}
+NAMES = "u1 u2 u4 u8 i1 i2 i4 i8 f2 f4 f8"
+"""NumPy's names of the numbers that are stored, beside bool and bfloat16: kind and bytes."""
+DTYPES = {f"{n[0].upper()}{8 * int(n[1])}": np.dtype(n) for n in NAMES.split()}
+DTYPES |= {"BOOL": np.dtype(np.bool_), "BF16": np.dtype(jnp.bfloat16)}
+CODES = {dtype: code for code, dtype in DTYPES.items()}
 
 
 def pack(arrays: dict[str, np.ndarray]) -> list[Any]:
-    """The buffers of a safetensors file, in their order; big numbers first, so that all are aligned."""
+    """The buffers of a safetensors file; big numbers first, so that all are aligned."""
     header: dict[str, Any] = {}
     buffers: list[Any] = []
     offset = 0
     for name, array in sorted(arrays.items(), key=lambda item: -item[1].dtype.itemsize):
-        buffer = native(array).reshape(-1).view(np.uint8)
-        end = offset + buffer.size
-        code = CODES[array.dtype.newbyteorder("=") if array.dtype.byteorder == ">" else array.dtype]
+        if array.dtype.byteorder == ">":
+            array = array.astype(array.dtype.newbyteorder("<"))
+        buffer = np.asarray(array, order="C").reshape(-1).view(np.uint8)
+        end, code = offset + buffer.size, CODES[array.dtype]
         header[name] = {"dtype": code, "shape": list(array.shape), "data_offsets": [offset, end]}
         buffers.append(buffer)
         offset = end
@@ -48,23 +35,23 @@ def pack(arrays: dict[str, np.ndarray]) -> list[Any]:
     return [len(text).to_bytes(8, "little") + text, *buffers]
 
 
-def native(array: np.ndarray) -> np.ndarray:
-    """The same numbers in C order and little-endian."""
-    return np.asarray(array.astype(array.dtype.newbyteorder("<")) if array.dtype.byteorder == ">" else array, order="C")
-
-
 def unpack(where: str, content: memoryview) -> dict[str, np.ndarray]:
     """The arrays of a safetensors file, as views of its bytes."""
     length = int.from_bytes(content[:8], "little")
     if len(content) < 8 or length > min(len(content) - 8, manifests.LIMIT):
-        raise CorruptError(f"{where} says that its header has {length} bytes, but the file has {len(content)}.")
+        raise CorruptError(
+            f"{where} says that its header has {length} bytes, but the file has {len(content)}."
+        )
     header = manifests.parse(where, bytes(content[8 : 8 + length]))
     if not isinstance(header, dict):
-        raise CorruptError(f"{where} must have a header that maps names to arrays. Got {type(header).__name__}.")
-    entries = {name: _entry(where, name, entry) for name, entry in header.items() if name != "__metadata__"}
+        raise CorruptError(
+            f"{where} must have a header that maps names to arrays. Got {type(header).__name__}."
+        )
+    header.pop("__metadata__", None)
+    entries = {name: _entry(where, name, entry) for name, entry in header.items()}
     _tile(where, entries, len(content) - 8 - length)
     data = np.frombuffer(content, np.uint8)[8 + length :]
-    return {name: _view(where, name, data[a:b], d, shape) for name, (d, shape, a, b) in entries.items()}
+    return {n: _view(where, n, data[a:b], d, shape) for n, (d, shape, a, b) in entries.items()}
 
 
 def _entry(where: str, name: str, entry: Any) -> tuple[np.dtype, list[int], int, int]:
@@ -76,10 +63,15 @@ def _entry(where: str, name: str, entry: Any) -> tuple[np.dtype, list[int], int,
         for key in ("shape", "data_offsets")
     )
     if not good or len(entry["data_offsets"]) != 2 or len(entry["shape"]) > 32:
-        raise CorruptError(f"{where} must describe {name!r} by dtype, shape and data_offsets. Got {str(entry)[:80]}.")
+        raise CorruptError(
+            f"{where} must describe {name!r} by dtype, shape and data_offsets. "
+            f"Got {str(entry)[:80]}."
+        )
     dtype, (begin, end) = DTYPES[entry["dtype"]], entry["data_offsets"]
     if end - begin != dtype.itemsize * math.prod(entry["shape"]):
-        raise CorruptError(f"{where} has {end - begin} bytes for {name!r}, a {dtype} of shape {entry['shape']}.")
+        raise CorruptError(
+            f"{where} has {end - begin} bytes for {name!r}, a {dtype} of shape {entry['shape']}."
+        )
     return dtype, entry["shape"], begin, end
 
 
@@ -88,10 +80,14 @@ def _tile(where: str, entries: dict[str, tuple[np.dtype, list[int], int, int]], 
     reached = 0
     for name, (_, _, begin, end) in sorted(entries.items(), key=lambda item: item[1][2:]):
         if begin != reached:
-            raise CorruptError(f"{where} must hold its arrays without overlap or gap. {name!r} begins at {begin}.")
+            raise CorruptError(
+                f"{where} must hold its arrays without overlap or gap. {name!r} begins at {begin}."
+            )
         reached = end
     if reached != size:
-        raise CorruptError(f"{where} must hold {reached} bytes of arrays, as its header says. Got {size}.")
+        raise CorruptError(
+            f"{where} must hold {reached} bytes of arrays, as its header says. Got {size}."
+        )
 
 
 def _view(where: str, name: str, data: np.ndarray, dtype: np.dtype, shape: list[int]) -> np.ndarray:

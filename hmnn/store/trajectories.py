@@ -1,9 +1,10 @@
-"""A history on disk: one posterior per time step, appended, readable while it grows, found by t without a scan.
+"""A history on disk: one posterior per time step, appended, readable while it grows.
 
-A directory with manifest.json (the tree, once) and segments `000000.records`, ... of so many records each. A record
-is t (8 bytes), a safetensors file, and the SHA-256 of both. All have the same length, so the index is arithmetic and
-cannot be torn: record i begins at i times the length. What a killed writer leaves at the end is shorter than a record;
-it is ignored by readers and cut off by the next writer.
+A directory with manifest.json (the tree, once) and segments `000000.records`, ... of so many
+records each. A record is t (8 bytes), a safetensors file, and the SHA-256 of both. All have the
+same length: record i begins at i times the length, so no scan is needed and no index can be torn.
+What a killed writer leaves at the end is shorter than a record; it is ignored by readers and cut
+off by the next writer.
 """
 
 import bisect
@@ -32,15 +33,21 @@ class Trajectory:
     """Posteriors by time step; reading needs no lock, the first `append` takes it until `close`."""
 
     def __init__(
-        self, path: Any, every: int | None = None, config: Any = None, *, finite: bool = True, files: Files = DISK
+        self,
+        path: Any,
+        every: int | None = None,
+        config: Any = None,
+        *,
+        finite: bool = True,
+        files: Files = DISK,
     ) -> None:
         """Open a trajectory, or name a new one; nothing is written before the first `append`.
 
         Args:
             path: its directory.
-            every: keep only time steps that `every` divides; 1 if not given, or what the directory says.
+            every: keep only time steps that `every` divides; by default what the directory says.
             config: anything that JSON knows, kept in the manifest.
-            finite: whether floating-point arrays must be finite; what the directory says, if it is there.
+            finite: whether numbers must be finite; what the directory says, if it is there.
             files: the operations on files.
         """
         self.path = Path(os.path.abspath(path))
@@ -52,16 +59,19 @@ class Trajectory:
         self._segment = 0
         every = None if every is None else _check.count("every", every)
         manifest = self.manifest()
-        said = None if config is None else json.loads(json.dumps(config))  # as the manifest has it: tuples are lists
-        if manifest and (every not in (None, manifest["every"]) or said not in (None, manifest["config"])):
-            raise ValueError(f"every and config must be those of {self._where}, {manifest['every']} and so on.")
+        said = json.loads(json.dumps(config))  # as the manifest has it: tuples are lists
+        told = manifest or {"every": every, "config": said}
+        if every not in (None, told["every"]) or said not in (None, told["config"]):
+            raise ValueError(
+                f"every and config must be those of {self._where}, {told['every']} and so on."
+            )
         self.every = manifest["every"] if manifest else every or 1
         self.finite = manifest["flags"]["finite"] if manifest else finite
 
     def append(self, t: int, posterior: Any) -> bool:
         """Keep the posterior of time step t, if `every` divides t; it is on disk when this returns.
 
-        Time steps rise. One that is there already, as after a resumed run, must have the same bits; it is kept once.
+        Time steps rise. One that is there already, as after a resumed run, must have the same bits.
         """
         t = _check.count("t", t, least=0)
         if t % self.every:
@@ -84,8 +94,6 @@ class Trajectory:
             raise KeyError(f"{self._where} has no time step {t}.")
         arrays = tensors.unpack(self._where, memoryview(self._record(index))[HEAD:-SEAL])
         leaves.check(self._where, manifest["tree"], arrays, manifest["flags"]["finite"])
-        if like is None:
-            return leaves.plain(self._where, manifest["tree"], arrays)
         return leaves.fill(self._where, manifest["tree"], arrays, like)
 
     def __getitem__(self, t: int) -> Any:
@@ -150,15 +158,18 @@ class Trajectory:
         self.close()
 
     def _writer(self, listed: list[leaves.Leaf], record: int) -> None:
-        """Become the writer: take the lock, write the manifest if there is none, cut off what was torn."""
+        """Become the writer: take the lock, write the manifest, cut off what was torn."""
         if self._lock is None:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             self._lock = disk.acquire(self.path, self.files)
         manifest = self.manifest() or self._begin(listed, record)
         if manifest["tree"] != listed or manifest["record"] != record:
             known = {leaf["name"]: leaf for leaf in manifest["tree"]}
-            changed = [leaf["name"] for leaf in listed if known.get(leaf["name"]) != leaf] or ["the list of leaves"]
-            raise ValueError(f"posterior must have the tree, shapes and values of {self._where}. {changed[0]} differs.")
+            changed = [leaf["name"] for leaf in listed if known.get(leaf["name"]) != leaf]
+            raise ValueError(
+                f"posterior must have the tree, shapes and values of {self._where}. "
+                f"{[*changed, 'the list of leaves'][0]} differs."
+            )
 
     def _begin(self, listed: list[leaves.Leaf], record: int) -> dict[str, Any]:
         content = {
@@ -225,17 +236,21 @@ class Trajectory:
         return index if index < count and self._time(index) == t else None
 
     def _time(self, index: int) -> int:
-        manifest = self.manifest() or {}
-        segment, place = divmod(index, manifest["per_segment"])
-        return int.from_bytes(self._read(segment, place * manifest["record"], HEAD), "little")
+        return int.from_bytes(self._begun(index, HEAD), "little")
 
     def _record(self, index: int) -> bytes:
+        record = self._begun(index)
+        if hashlib.sha256(record[:-SEAL]).digest() != record[-SEAL:]:
+            raise CorruptError(
+                f"{self._where} was changed after it was written: record {index} fails its SHA-256."
+            )
+        return record
+
+    def _begun(self, index: int, size: int = 0) -> bytes:
+        """The first bytes of a record, or all of them."""
         manifest = self.manifest() or {}
         segment, place = divmod(index, manifest["per_segment"])
-        record = self._read(segment, place * manifest["record"], manifest["record"])
-        if len(record) != manifest["record"] or hashlib.sha256(record[:-SEAL]).digest() != record[-SEAL:]:
-            raise CorruptError(f"{self._where} was changed after it was written: record {index} fails its SHA-256.")
-        return record
+        return self._read(segment, place * manifest["record"], size or manifest["record"])
 
     def _read(self, segment: int, offset: int, size: int) -> bytes:
         with open(self._name(segment), "rb") as file:
@@ -249,6 +264,9 @@ class Trajectory:
 def _numbers(where: str, manifest: dict[str, Any]) -> dict[str, Any]:
     """The manifest, if it has what finding a record needs."""
     leaves.listed(where, manifest)
-    if not all(type(manifest.get(key)) is int and manifest[key] > 0 for key in ("every", "record", "per_segment")):
-        raise CorruptError(f"{where} must have whole numbers every, record and per_segment in its manifest.")
+    numbers = [manifest.get(key) for key in ("every", "record", "per_segment")]
+    if not all(type(number) is int and number > 0 for number in numbers):
+        raise CorruptError(
+            f"{where} must have whole numbers every, record and per_segment in its manifest."
+        )
     return manifest

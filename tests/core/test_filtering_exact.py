@@ -3,6 +3,7 @@
 The noise is sigma points, so gradients of quadratics carry no Monte Carlo error and descent reaches the exact answer.
 """
 
+from dataclasses import replace
 from functools import partial
 
 import jax
@@ -12,14 +13,13 @@ import oracles
 import pytest
 
 import hmnn
+from hmnn._types import Batch
 from hmnn.core import filtering, kernels, likelihoods
 from hmnn.core.families import DropConnect, Gaussian, rho_of, scale
-from hmnn.core.filtering import Model, Plan
-from hmnn.core.objective import Batch
-from hmnn.core.projection import Descent, Pace
+from hmnn.core.filtering import Filter
+from hmnn.core.projections.descent import Descent
 
 NOISE, START = 0.5, 1.3
-PACE = Pace(learning_rate=0.02, epochs=3000)
 
 
 def linear(w, x):
@@ -34,37 +34,33 @@ def zeros(n):
     return lambda key: jnp.zeros(n)
 
 
-SCALAR = Plan(zeros(1), Descent(linear, samples=2, source=oracles.hadamard_source))
-VECTOR = Plan(
-    lambda key: {"a": jnp.zeros(2), "b": jnp.ones(1)},
-    Descent(two_leaves, samples=4, source=oracles.hadamard_source),
-)
-RANDOM = Plan(zeros(3), Descent(linear, samples=2))
-MINI = Plan(zeros(3), Descent(linear, samples=2, minibatch=3))
+SCALAR, THREE = (zeros(1), linear), (zeros(3), linear)
+VECTOR = (lambda key: {"a": jnp.zeros(2), "b": jnp.ones(1)}, two_leaves)
+LEAVES = {"a": Gaussian(), "b": Gaussian()}
+EXACT = partial(Descent, initial_scale=START, source=oracles.hadamard_source)
+SHORT = Descent(0.005, 40, initial_scale=START, samples=2)
 
 
 def batches(xs, ys):
-    return Batch(jnp.asarray(xs), jnp.asarray(ys), jnp.full(len(xs), xs.shape[1]))
+    return Batch(jnp.asarray(xs), jnp.asarray(ys), jnp.ones(ys.shape))
 
 
-@partial(jax.jit, static_argnums=0)
-def run(plan, model, stream):
-    state = filtering.init(jax.random.key(0), plan, model)
-    return filtering.scan(plan, model, state, stream)
+@jax.jit
+def run(parts, stream):
+    return filtering.scan(parts, filtering.init(parts, jax.random.key(0)), stream)
 
 
-@partial(jax.jit, static_argnums=0)
-def step(plan, model, state, batch):
-    return filtering.step(plan, model, state, batch)
+step = jax.jit(filtering.step)
 
 
-def model(kernel, family=None, pace=PACE):
-    return Model(kernel, Gaussian() if family is None else family, likelihoods.gaussian(NOISE), pace, START)
+def model(kernel, family=None, how=SHORT, network=THREE):
+    family = Gaussian() if family is None else family
+    return Filter(*network, kernel, family, likelihoods.gaussian(NOISE), how)
 
 
-def filtered(plan, model, xs, ys):
+def filtered(parts, xs, ys):
     """Means and variances at every t, one column per weight."""
-    _, (posterior, info) = run(plan, model, batches(xs, ys))
+    _, (posterior, info) = run(parts, batches(xs, ys))
     flat = [np.concatenate([np.asarray(a) for a in jax.tree.leaves(part)], axis=1) for part in posterior]
     assert info.finite.all()
     return flat[0], np.asarray(scale(jnp.asarray(flat[1]))) ** 2
@@ -85,7 +81,8 @@ def test_a_scalar_linear_gaussian_stream_is_filtered_exactly(float64, kind, cent
         "jump": kernels.jump(memory, np.sqrt(jump), 5.0, 1.0, centre),
     }[kind]
     xs, ys = oracles.linear_stream(7, 12, 2, 1, memory, jump, NOISE)
-    means, variances = filtered(SCALAR, model(kernel), xs, ys)
+    parts = model(kernel, None, EXACT(0.02, 3000, samples=2), SCALAR)
+    means, variances = filtered(parts, xs, ys)
     exact, covs = oracles.kalman([0.0], [START**2], memory, centre, jump, xs, ys, NOISE)
     np.testing.assert_allclose(means, exact, atol=1e-6)
     np.testing.assert_allclose(variances, diagonals(covs), atol=1e-6)
@@ -101,7 +98,7 @@ STREAM = {"memory": 0.8, "jump_variance": 0.2}
 
 def vector_model():
     kernel = kernels.jump(STREAM["memory"], np.sqrt(STREAM["jump_variance"]), 3.0, 1.0, "zero")
-    return model(kernel, {"a": Gaussian(), "b": Gaussian()}, Pace(0.005, 8000))
+    return model(kernel, LEAVES, EXACT(0.005, 8000, samples=4), VECTOR)
 
 
 def vector_truth(xs, ys):
@@ -117,7 +114,7 @@ def vector_truth(xs, ys):
 
 def test_an_orthogonal_design_is_filtered_exactly(float64):
     xs, ys = oracles.linear_stream(3, 9, 8, 3, **STREAM, noise=NOISE, orthogonal=True)
-    means, variances = filtered(VECTOR, vector_model(), xs, ys)
+    means, variances = filtered(vector_model(), xs, ys)
     exact, covs = oracles.kalman(**vector_truth(xs, ys))
     np.testing.assert_allclose(means, exact, atol=1e-6)
     np.testing.assert_allclose(variances, diagonals(covs), atol=1e-6)
@@ -127,7 +124,7 @@ def test_an_orthogonal_design_is_filtered_exactly(float64):
 def test_a_correlated_design_has_the_exact_mean_and_is_narrower_than_the_marginal(float64):
     xs, ys = oracles.linear_stream(4, 9, 8, 3, **STREAM, noise=NOISE, correlation=0.8)
     xs = 0.7 * xs
-    means, variances = filtered(VECTOR, vector_model(), xs, ys)
+    means, variances = filtered(vector_model(), xs, ys)
     exact, narrow = oracles.diagonal_filter(**vector_truth(xs, ys))
     np.testing.assert_allclose(means, exact, atol=1e-6)
     np.testing.assert_allclose(variances, narrow, atol=1e-6)  # s^2 = 1 / Lambda_vv
@@ -139,12 +136,9 @@ def test_a_correlated_design_has_the_exact_mean_and_is_narrower_than_the_margina
 
 
 # --- A8: special cases, with random noise ----------------------------------------------------------------------------
-SHORT = Pace(learning_rate=0.005, epochs=40)
-
-
-def short(kernel, family=None, plan=RANDOM, pace=SHORT):
+def short(kernel, family=None, how=SHORT):
     xs, ys = oracles.linear_stream(5, 4, 4, 3, 0.9, 0.1, NOISE)
-    return run(plan, model(kernel, family, pace), batches(xs, ys))[1]
+    return run(model(kernel, family, how), batches(xs, ys))[1]
 
 
 def same(a, b, tolerance=1e-8):
@@ -202,11 +196,11 @@ def test_vcl_bbp_and_kurle_are_settings_of_hmnn():
 # --- the recursion against itself ------------------------------------------------------------------------------------
 def test_scan_is_a_loop_of_steps(float64):
     xs, ys = oracles.linear_stream(5, 4, 4, 3, 0.9, 0.1, NOISE)
-    numbers, stream = model(kernels.jump(0.7, 0.3, 3.0, 0.4), pace=SHORT), batches(xs, ys)
-    last, (posterior, info) = run(RANDOM, numbers, stream)
-    state = filtering.init(jax.random.key(0), RANDOM, numbers)
+    parts, stream = model(kernels.jump(0.7, 0.3, 3.0, 0.4)), batches(xs, ys)
+    last, (posterior, info) = run(parts, stream)
+    state = filtering.init(parts, jax.random.key(0))
     for t in range(4):
-        state, seen = step(RANDOM, numbers, state, jax.tree.map(lambda a, t=t: a[t], stream))
+        state, seen = step(parts, state, jax.tree.map(lambda a, t=t: a[t], stream))
         np.testing.assert_allclose(state.posterior.location, posterior.location[t], rtol=1e-10)
         np.testing.assert_allclose(seen.free_energy, info.free_energy[t], rtol=1e-10)
     assert int(last.t) == int(state.t) == 4
@@ -215,39 +209,41 @@ def test_scan_is_a_loop_of_steps(float64):
 
 
 def test_the_filter_starts_at_lambda_0(float64):
-    state = filtering.init(jax.random.key(0), RANDOM, model(kernels.static()))
+    state = filtering.init(model(kernels.static()), jax.random.key(0))
     np.testing.assert_allclose(scale(state.posterior.rho), np.full(3, START), rtol=1e-10)
     assert (state.posterior.location == 0).all()
     assert int(state.t) == 0
 
 
 def test_free_energy_is_misfit_plus_temperature_times_divergence(float64):
-    info = short(kernels.jump(0.7, 0.3, 3.0, 0.4), pace=SHORT._replace(temperature=0.3))[1]
+    info = short(kernels.jump(0.7, 0.3, 3.0, 0.4), how=replace(SHORT, temperature=0.3))[1]
     np.testing.assert_allclose(info.free_energy, info.misfit + 0.3 * info.divergence, rtol=1e-12)
     assert not np.allclose(info.free_energy, info.misfit + info.divergence)
 
 
 def test_the_misfit_shown_is_that_of_all_rows_whatever_the_minibatch(float64):
     """No epochs: the posterior is the first guess, and minibatches of 3 of 4 rows must add up."""
-    still = SHORT._replace(epochs=0)
-    whole, parts = (short(kernels.static(), plan=plan, pace=still) for plan in (RANDOM, MINI))
+    still = replace(SHORT, epochs=0)
+    hows = (still, replace(still, minibatch=3))
+    whole, parts = (short(kernels.static(), how=how) for how in hows)
     assert same(whole, parts, 0)
     np.testing.assert_allclose(whole[1].misfit, parts[1].misfit, rtol=1e-12)
     np.testing.assert_allclose(whole[0].location, 0)
     assert not same(whole, short(kernels.static()), 1e-3)
 
 
-def test_padded_rows_change_nothing(float64):
+@pytest.mark.parametrize("how", [SHORT, replace(SHORT, minibatch=2)], ids=["whole", "minibatches"])
+def test_padded_rows_change_nothing(float64, how):
     xs, ys = oracles.linear_stream(5, 4, 4, 3, 0.9, 0.1, NOISE)
-    numbers = model(kernels.jump(0.7, 0.3, 3.0, 0.4), pace=SHORT)
+    parts = model(kernels.jump(0.7, 0.3, 3.0, 0.4), how=how)
     other, values = xs.copy(), ys.copy()
     other[:, 3], values[:, 3] = 99.0, -99.0
-    padded = [
-        run(RANDOM, numbers, batches(*data)._replace(rows=jnp.full(4, 3)))[1] for data in ((xs, ys), (other, values))
-    ]
+    real = jnp.tile(jnp.array([1.0, 1.0, 1.0, 0.0]), (4, 1))
+    streams = batches(xs, ys), batches(other, values)
+    padded = [run(parts, stream._replace(weight=real))[1] for stream in streams]
     assert same(*padded, 0)
     assert (padded[0][1].misfit == padded[1][1].misfit).all()
-    assert not same(padded[0], run(RANDOM, numbers, batches(xs, ys))[1], 1e-3)
+    assert not same(padded[0], run(parts, batches(xs, ys))[1], 1e-3)
 
 
 # --- the drift signal ------------------------------------------------------------------------------------------------
@@ -259,8 +255,8 @@ def drift_of(jumps):
     w[5:, :2] += 3.0 * jumps
     ys = np.einsum("trv,tv->tr", xs, w) + NOISE * rng.normal(size=(9, 8))
     kernel = kernels.jump(1.0, 1.0, 20.0, 0.3, "previous")
-    numbers = model(kernel, {"a": Gaussian(), "b": Gaussian()}, Pace(0.005, 2000))
-    return run(VECTOR, numbers, batches(xs, ys))[1][1]
+    parts = model(kernel, LEAVES, EXACT(0.005, 2000, samples=4), VECTOR)
+    return run(parts, batches(xs, ys))[1][1]
 
 
 def test_the_drift_signal_rises_when_the_truth_jumps_and_only_then(float64):

@@ -1,13 +1,14 @@
 """A8 and A9: kernels that are special cases of each other, and where the weights go without data."""
 
+import filters
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from hmnn.core import filtering, kernels, likelihoods, mixtures
+from hmnn.core import filtering, kernels, mixtures
 from hmnn.core.families import DropConnect, Gaussian, Posterior, rho_of, scale
-from hmnn.core.filtering import Model, State
+from hmnn.core.filtering import State
 from hmnn.core.mixtures import Mixture
 
 W = np.linspace(-3, 3, 13)
@@ -78,16 +79,16 @@ def test_numbers_out_of_their_domain_are_refused(build, message):
 
 # --- A9: time steps without data -------------------------------------------------------------------------------------
 @jax.jit
-def wait(model, posterior, steps):
+def wait(parts, posterior, steps):
     zero = jnp.zeros((), jnp.int32)
-    state = State(posterior, (), jax.random.key(0), zero, zero, zero)
-    after = jax.lax.fori_loop(0, steps, lambda _, s: filtering.advance(model, s), state)
+    state = State(posterior, (), (), jax.random.key(0), zero, zero)
+    after = jax.lax.fori_loop(0, steps, lambda _, s: filtering.rest(parts, s), state)
     return after.posterior.location, scale(after.posterior.rho), after.t
 
 
 def waited(kernel, family, steps, m=3.0, s=0.2):
-    model = Model(kernel, family, likelihoods.gaussian(1.0))
-    m, s, t = wait(model, Posterior(jnp.array([m]), rho_of(jnp.array([s]))), steps)
+    posterior = Posterior(jnp.array([m]), rho_of(jnp.array([s])))
+    m, s, t = wait(filters.moving(kernel, family), posterior, steps)
     assert t == steps
     return float(m[0]), float(s[0])
 
@@ -133,7 +134,7 @@ def test_without_data_every_family_keeps_the_mean_of_the_moved_law(float64):
     for centre in ("zero", 2.0):
         kernel, family = kernels.jump(0.7, 0.5, 2.0, 0.5, centre), DropConnect(0.4)
         before = Posterior(jnp.array([3.0]), rho_of(jnp.array([0.2])))
-        target = filtering.prior(Model(kernel, family, likelihoods.gaussian(1.0)), before)
+        target = filters.prior(kernel, family, before)
         m, _ = waited(kernel, family, 1)
         assert 0.4 * m == pytest.approx(float(mixtures.mean(target)[0]))
 
@@ -143,7 +144,7 @@ def test_without_data_a_dropped_weight_centred_at_the_previous_mean_stays_and_ne
     assert waited(kernel, family, 50)[0] == pytest.approx(waited(kernel, family, 0)[0])
     # Pulling to m instead of E[w], as a step with data does, would let the mean grow at once.
     before = Posterior(jnp.array([3.0]), rho_of(jnp.array([0.2])))
-    assert mixtures.mean(filtering.prior(Model(kernel, family, likelihoods.gaussian(1.0)), before))[0] > 0.4 * 3.0
+    assert mixtures.mean(filters.prior(kernel, family, before))[0] > 0.4 * 3.0
 
 
 def test_a_law_with_one_variance_has_no_drift_signal(float64):

@@ -1,5 +1,6 @@
 """A4: the evolving prior is the kernel integrated against the family, for any settings."""
 
+import filters
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -9,9 +10,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from hmnn.core import families, filtering, kernels, likelihoods, mixtures
+from hmnn.core import families, kernels, mixtures
 from hmnn.core.families import Posterior, rho_of
-from hmnn.core.filtering import Model
 from hmnn.core.mixtures import Jumps, Mixture
 
 EXACT = settings(
@@ -29,17 +29,12 @@ MEMBER = st.tuples(st.floats(-3.0, 3.0), st.floats(0.05, 2.0))
 
 
 @jax.jit
-def densities(model, location, scales, w):
+def densities(kernel, family, location, scales, w):
     """Log density of P pi at w and its variance, leaf by leaf; w has a leading axis of points."""
-    laws = filtering.prior(model, Posterior(location, jax.tree.map(rho_of, scales)))
+    laws = filters.prior(kernel, family, Posterior(location, jax.tree.map(rho_of, scales)))
     logs = jax.tree.map(lambda _, law, w: jax.vmap(lambda w: mixtures.log_prob(law, w))(w), location, laws, w)
     spread = jax.tree.map(lambda _, law: (mixtures.mean(law), mixtures.variance(law)), location, laws)
     return logs, spread
-
-
-def model(setting, centre, family):
-    kernel = kernels.jump(**setting, centre=centre)
-    return Model(kernel, family, likelihoods.gaussian(1.0))
 
 
 @EXACT
@@ -53,7 +48,8 @@ def test_the_evolving_prior_is_the_kernel_integrated_against_the_family(float64,
     middle = {k: rates[k] * m for k, (m, _) in members.items()}
     w = {k: jnp.asarray(middle[k] + z[:, None] * 1.5) for k in members}
     scales = {k: jnp.array([s]) for k, (_, s) in members.items()}
-    logs, _ = densities(model(setting, tree if centre == "tree" else centre, family), location, scales, w)
+    kernel = kernels.jump(**setting, centre=tree if centre == "tree" else centre)
+    logs, _ = densities(kernel, family, location, scales, w)
     for k, (m, s) in members.items():
         mu = {"zero": 0.0, "previous": m, "tree": anchors[k]}[centre]
         exact = [oracles.evolving_prior(v, m, s, rates[k], **setting, centre=mu) for v in np.ravel(w[k])]
@@ -78,7 +74,7 @@ SETTING_1 = {"memory": 0.6, "jump_scale": 0.8, "shrink": 5.0, "jump_prob": 0.3}
 def one_law(keep=0.4, m=1.7, s=0.3, centre="previous"):
     family = families.DropConnect(keep)
     posterior = Posterior(jnp.array([m]), rho_of(jnp.array([s])))
-    return filtering.prior(model(SETTING_1, centre, family), posterior)
+    return filters.prior(kernels.jump(**SETTING_1, centre=centre), family, posterior)
 
 
 def test_the_evolving_prior_integrates_to_one(float64):

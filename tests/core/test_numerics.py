@@ -2,16 +2,17 @@
 
 import itertools
 
+import filters
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from hmnn._types import Batch
 from hmnn.core import filtering, kernels, likelihoods, mixtures, objective
 from hmnn.core.families import RHO_FLOOR, DropConnect, Gaussian, Noise, Posterior, scale
-from hmnn.core.filtering import Model, Plan
-from hmnn.core.objective import Batch
-from hmnn.core.projection import Descent, Pace
+from hmnn.core.filtering import Filter
+from hmnn.core.projections.descent import Descent
 
 RHO = [-120.0, -90.0, -27.0, -22.0, -10.0, 0.0, 50.0]
 M = [0.0, 1.0, -1e4, 1e4]
@@ -25,7 +26,7 @@ def finite(tree):
 
 def laws(kernel, family, m, rho):
     posterior = Posterior(m, rho)
-    return posterior, filtering.prior(Model(kernel, family, likelihoods.gaussian(1.0)), posterior)
+    return posterior, filters.prior(kernel, family, posterior)
 
 
 @jax.jit
@@ -101,21 +102,22 @@ def test_the_scale_has_a_floor_and_no_ceiling():
     assert float(jax.nn.softplus(jnp.float32(-120.0))) == 0  # what the floor is for
 
 
-FAR = Plan(lambda key: jnp.full(2, 1e4), Descent(lambda w, x: x @ w))
-
-
 @jax.jit
-def one_step(numbers, batch):
-    return filtering.step(FAR, numbers, filtering.init(jax.random.key(0), FAR, numbers), batch)
+def one_step(parts, batch):
+    return filtering.step(parts, filtering.init(parts, jax.random.key(0)), batch)
 
 
 @pytest.mark.parametrize("start", [-120.0, 50.0])
 def test_a_step_from_extreme_parameters_stays_finite_and_above_the_floor(start):
-    numbers = Model(
-        kernels.jump(), DropConnect(0.5), likelihoods.gaussian(1.0), Pace(1e-3, 5), start_rho=(start, start)
+    far = Filter(
+        lambda key: jnp.full(2, 1e4),
+        lambda w, x: x @ w,
+        kernels.jump(),
+        DropConnect(0.5),
+        likelihoods.gaussian(1.0),
+        Descent(1e-3, 5, start_rho=(start, start)),
     )
-    batch = Batch(jnp.ones((4, 2)), jnp.zeros(4), jnp.array(4))
-    after, info = one_step(numbers, batch)
+    after, info = one_step(far, Batch(jnp.ones((4, 2)), jnp.zeros(4), jnp.ones(4)))
     assert finite(after.posterior)
     assert int(info.rejected) == 0
     assert (scale(after.posterior.rho) >= scale(jnp.array(RHO_FLOOR))).all()

@@ -49,12 +49,12 @@ def test_both_doors_say_the_same():
     xs, ys = xs[first:], ys[first:]
     ours, said = door.HMNNClassifier(**SMALL), []
     other = ScikitClassifier(hidden=(4,))
-    other.classes_, other.n_features_in_, other.memory_ = np.array([0, 1]), 8, ours._now()
+    other.classes_, other.n_features_in_, other.state_ = np.array([0, 1]), 8, ours._now()
     for x, y in zip(xs, ys, strict=True):
         said.append(ours.predict_proba_one(x).get(1, 0.0))
         ours.learn_one(x, y)
     x = np.pad(pd.DataFrame(xs).to_numpy(), ((0, 0), (0, 5)))  # river's network has places for eight features
-    theirs = other.progress(x, ys)[:, 1]
+    theirs = other.predict_then_fit(x, ys)[:, 1]
     known = ys.index(1) + 1
     np.testing.assert_allclose(said[known:], theirs[known:], rtol=1e-3)
 

@@ -1,9 +1,9 @@
 """What the river door refuses leaves no trace: no feature, no label, no weight, no row that waits."""
 
-import jax
 import numpy as np
 import pandas as pd
 import pytest
+from frozen import as_bytes
 
 from hmnn._check import DivergenceError
 from hmnn.estimators import river as door
@@ -21,7 +21,7 @@ def frozen(model):
     rows = [(row.tobytes(), y) for row, y in model._waiting]
     kept = {k: v for k, v in vars(model).items() if k not in ("_learned", "_waiting", "_places", "_labels")}
     places = list(model._places.items()), list(getattr(model, "_labels", {}).items())
-    return rows, repr(kept), places, [np.asarray(leaf).tobytes() for leaf in jax.tree.leaves(model._learned)]
+    return rows, repr(kept), places, as_bytes(model._learned)
 
 
 def trained(kind, waiting):
@@ -124,9 +124,9 @@ def test_a_row_that_is_refused_late_is_as_never_seen():
             model.learn_one({"a": 1e38, "b": -1e38, "c": 1e38}, y)
         for one in (straight, model):
             one.learn_one(row, y)
-    with pytest.raises(DivergenceError, match="1 of the last 13 rows"):
-        model.predict_one(rows[0])
-    assert model.predict_one(rows[0]) == pytest.approx(straight.predict_one(rows[0]), rel=1e-4)
+    with pytest.warns(RuntimeWarning, match="1 of the last 13 rows"):  # no error: who asks is not to blame
+        found = model.predict_one(rows[0])
+    assert found == model.predict_one(rows[0]) == pytest.approx(straight.predict_one(rows[0]), rel=1e-4)
 
 
 def test_a_table_that_is_refused_late_leaves_no_trace():

@@ -13,6 +13,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
+import hmnn
 from hmnn.estimators import HMNNClassifier, HMNNRegressor
 
 
@@ -95,13 +96,13 @@ def test_both_projections_follow_each_other():
     settings = {"hidden": (8,), "epochs": 40, "random_state": 0}
     first, second, third = (x[:20], y[:20]), (x[:300], y[:300]), (x[300:320], y[300:320])
     model = HMNNClassifier(**settings).partial_fit(*first, classes=[0, 1])
-    few = model.memory_.law
+    few = model.state_.filter.posterior
     closed = HMNNClassifier(**settings, projection="natural").partial_fit(*first, classes=[0, 1])
-    np.testing.assert_array_equal(closed.memory_.law, few)  # auto: few rows
+    np.testing.assert_array_equal(closed.state_.filter.posterior, few)  # auto: few rows
     with jax.numpy_dtype_promotion("standard"):  # optax's Adam counts in integers
         model.partial_fit(*second, sample_weight=np.linspace(0.5, 1.5, 300))  # auto: descends
         closed.partial_fit(*second)
-        assert np.abs(closed.memory_.law.mean - model.memory_.law.mean).max() > 1e-3
+        assert np.abs(closed.state_.filter.posterior.mean - model.state_.filter.posterior.mean).max() > 1e-3
         model.partial_fit(*third)
     assert model.score(x, y) > 0.8
     assert len(model.drift_) == len(model.surprise_) == 3
@@ -112,12 +113,13 @@ def test_both_projections_follow_each_other():
 def test_time_makes_less_certain():
     x, y = rows(100)
     model = HMNNRegressor(**SMALL, jump_scale=0.1).fit(x, x[:, 0])
-    stds = [model.predict(x, return_std=True)[1], model.forecast(x, 1)[1], model.forecast(x, 20)[1]]
+    stds = [model.predict(x, return_std=True)[1], model.forecast(x, 2)[1], model.forecast(x, 20)[1]]
+    np.testing.assert_array_equal(model.forecast(x, 1)[1], stds[0])  # the coming time step
     assert (stds[0] < stds[1]).all()
     assert (stds[1] < stds[2]).all()
     apart = model.uncertainty(x)
     np.testing.assert_allclose(apart.epistemic + apart.aleatoric, stds[0] ** 2, rtol=1e-5)
-    np.testing.assert_allclose(model.advance(20).predict(x, return_std=True)[1], stds[2], rtol=1e-5)
+    np.testing.assert_allclose(model.advance(19).predict(x, return_std=True)[1], stds[2], rtol=1e-5)
     low, high = model.predict_interval(x, 0.5).T
     assert high - low == pytest.approx(2 * 0.6745 * stds[2], rel=1e-3)
     classifier = HMNNClassifier(**SMALL, jump_scale=0.3).fit(x, y)
@@ -133,21 +135,74 @@ def test_surprise_is_the_log_density_before_learning():
     x, y = rows(40)
     model = HMNNClassifier(**SMALL).fit(x[:30], y[:30])
     told = model.forecast(x[30:], 1)[np.arange(10), y[30:]]
-    scaled = model.memory_.x
+    scaled = model.state_.x
     model.partial_fit(x[30:], y[30:])
-    assert scaled is not model.memory_.x
+    assert scaled is not model.state_.x
     assert model.surprise_[-1] == pytest.approx(np.log(told).mean(), abs=0.15)  # the scaler has moved a little
     assert model.surprise_[-1] > np.log(0.5)
 
 
-def test_progress_beats_chance_on_a_drift_and_intervals_cover():
+def test_predict_then_fit_beats_chance_on_a_drift_and_intervals_cover():
     rng = np.random.default_rng(0)
     x = rng.normal(size=(3000, 2))
     turn = np.linspace(0, 2 * np.pi, 3000)
     level = np.cos(turn) * x[:, 0] + np.sin(turn) * x[:, 1]
-    p = HMNNClassifier(hidden=(16,), random_state=0).progress(x, (level > 0).astype(int))
+    p = HMNNClassifier(hidden=(16,), random_state=0).predict_then_fit(x, (level > 0).astype(int))
     assert np.mean(p.argmax(axis=1) == (level > 0)) > 0.85
     y = 100.0 + 7.0 * level + rng.normal(size=3000)
-    mean, std = HMNNRegressor(hidden=(16,), random_state=0).progress(x, y)
+    mean, std = HMNNRegressor(hidden=(16,), random_state=0).predict_then_fit(x, y)
     assert 0.92 <= np.mean(np.abs(y - mean)[100:] <= 1.96 * std[100:]) <= 0.98
     assert np.abs(y - mean)[500:].mean() < 2.5
+
+
+@pytest.mark.parametrize("projection", ["auto", "gradient"])
+@pytest.mark.parametrize("kind", [HMNNClassifier, HMNNRegressor])
+def test_predict_then_fit_is_predict_and_partial_fit_row_by_row(kind, projection):
+    x, y = rows(30, 3)
+    y = y if kind is HMNNClassifier else 5.0 + 3.0 * x[:, 0]
+    fused, single = (kind(hidden=(4,), projection=projection, epochs=2, random_state=0) for _ in range(2))
+    with jax.numpy_dtype_promotion("standard"):  # optax's Adam counts in integers
+        for model in (fused, single):
+            model.partial_fit(x[:10], y[:10], **({"classes": [0, 1]} if kind is HMNNClassifier else {}))
+        told = fused.predict_then_fit(x[10:], y[10:])
+        for i in range(10, 30):
+            row = x[i : i + 1]
+            if kind is HMNNClassifier:
+                np.testing.assert_allclose(told[i - 10], single.predict_proba(row)[0], atol=1e-6)
+            else:
+                mean, std = single.predict(row, return_std=True)
+                np.testing.assert_allclose([told[0][i - 10], told[1][i - 10]], [mean[0], std[0]], rtol=1e-6, atol=1e-5)
+            single.partial_fit(row, y[i : i + 1])
+    for a, b in zip(fused.state_.filter.posterior, single.state_.filter.posterior, strict=True):
+        np.testing.assert_allclose(a, b, atol=1e-6)
+    np.testing.assert_allclose(fused.surprise_, single.surprise_, atol=1e-5)
+    assert len(fused.drift_) == len(fused.surprise_) == 21
+
+
+def test_the_drift_signal_rises_when_the_labels_are_swapped_and_not_before():
+    x, y = rows(1500, 4)
+    y = np.where(np.arange(1500) < 1200, y, 1 - y)
+    model = HMNNClassifier(hidden=(8,), random_state=0)
+    model.predict_then_fit(x, y)
+    assert model.drift_[1200:1230].max() > 0.9999
+    assert model.drift_[500:1200].max() < 0.9999
+
+
+def test_parts_of_your_own_enter_the_estimators(tmp_path):
+    x, y = rows(60, 5)
+    own = {"network": hmnn.mlp(3, (5,), 1, jax.numpy.tanh), "kernel": hmnn.ornstein_uhlenbeck(0.99, 0.3)}
+    model = HMNNClassifier(**own, random_state=0).fit(x, y)
+    assert model.score(x, y) > 0.8
+    assert clone(model).fit(x, y).score(x, y) == model.score(x, y)
+    loaded = HMNNClassifier.load(model.save(tmp_path / "a"), **own)
+    np.testing.assert_array_equal(loaded.predict_proba(x), model.predict_proba(x))
+    with pytest.raises(ValueError, match=r"^load must be given the parts of the saved model, \['network', 'kernel'\]"):
+        HMNNClassifier.load(tmp_path / "a")
+    with pytest.raises(ValueError, match=r"^network must be one of 3 outputs, as these targets need\. Got '1 outputs'\.$"):
+        HMNNClassifier(network=own["network"]).fit(x, np.arange(60) % 3)
+    counts = HMNNRegressor(hidden=(4,), likelihood=hmnn.poisson(), random_state=0)
+    with pytest.raises(ValueError, match=r"^y must be counts, whole and not negative"):
+        counts.fit(x, y - 0.5)
+    mean, std = counts.fit(x, 3 * y).predict(x, return_std=True)
+    assert (mean > 0).all()
+    assert (std >= np.sqrt(mean) * 0.99).all()

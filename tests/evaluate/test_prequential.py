@@ -33,7 +33,7 @@ class Counter:
         self.counts += np.bincount(y, minlength=len(self.counts))
         return self
 
-    def progress(self, x, y):
+    def predict_then_fit(self, x, y):
         before = np.vstack([np.zeros(len(self.counts)), np.cumsum(np.eye(len(self.counts))[y], axis=0)])
         counts = self.counts + before[:-1]
         self.counts = self.counts + before[-1]
@@ -43,7 +43,7 @@ class Counter:
 class Oracle(Counter):
     """A negative control: its own loop looks at the label first."""
 
-    def progress(self, x, y):
+    def predict_then_fit(self, x, y):
         return np.eye(len(self.counts))[y]
 
 
@@ -66,7 +66,7 @@ class Average:
             self.n, self.sum, self.squares = self.n + 1, self.sum + value, self.squares + value**2
         return self
 
-    def progress(self, x, y):
+    def predict_then_fit(self, x, y):
         laws = []
         for value in y:
             laws.append(self._law())
@@ -183,8 +183,8 @@ def test_a_label_that_a_model_has_not_seen_costs_the_clipped_loss():
 
 def test_probabilities_that_do_not_sum_to_one_are_divided_by_their_sum_and_counted():
     class Double(Counter):
-        def progress(self, x, y):
-            found = 2 * super().progress(x, y)
+        def predict_then_fit(self, x, y):
+            found = 2 * super().predict_then_fit(x, y)
             found[0] = 0
             return found
 
@@ -198,8 +198,8 @@ def test_probabilities_that_do_not_sum_to_one_are_divided_by_their_sum_and_count
 @pytest.mark.parametrize("wrong", [np.nan, -0.1, np.inf])
 def test_what_is_no_probability_is_an_error_that_names_the_row(wrong):
     class Wrong(Counter):
-        def progress(self, x, y):
-            found = super().progress(x, y)
+        def predict_then_fit(self, x, y):
+            found = super().predict_then_fit(x, y)
             found[3, 1] = wrong
             return found
 
@@ -209,10 +209,10 @@ def test_what_is_no_probability_is_an_error_that_names_the_row(wrong):
 
 def test_a_model_that_raises_is_named_with_its_row_and_does_not_stop_the_others():
     class Tired(Counter):
-        def progress(self, x, y):
+        def predict_then_fit(self, x, y):
             if self.counts.sum() > 150:
                 raise RuntimeError("no more\nplease")
-            return super().progress(x, y)
+            return super().predict_then_fit(x, y)
 
     report = evaluate.compare({"tired": Tired(3), "counter": Counter(3)}, labels())
     assert report.failed == {"tired": "tired failed at row 200, predicting and learning: no more"}
@@ -251,9 +251,9 @@ def test_classes_by_name_go_to_their_columns():
 
 def test_seconds_are_the_models_and_not_ours():
     class Slow(Counter):
-        def progress(self, x, y):
+        def predict_then_fit(self, x, y):
             time.sleep(0.05)
-            return super().progress(x, y)
+            return super().predict_then_fit(x, y)
 
     slow, fast = (evaluate.prequential(model(3), labels()) for model in (Slow, Counter))
     assert 0.15 <= slow.seconds < 0.15 + 10

@@ -5,11 +5,10 @@ import numpy as np
 import pytest
 
 import hmnn
-from hmnn import Dataset, DivergenceError
+from hmnn import Dataset, DivergenceError, dropconnect, lstm, persistence, shrinkage
 from hmnn.core.likelihoods import gaussian
 from hmnn.data import windows
-from hmnn.methods import dropconnect, lstm, persistence, shrinkage
-from hmnn.methods.dropconnect import _step as dropconnect_step
+from hmnn.methods import method as programs
 from hmnn.methods.lstm import Stack
 
 RNG = np.random.default_rng(0)
@@ -28,10 +27,10 @@ def weights(method, steps=1):
 
 def test_dropconnect_that_keeps_everything_is_gradient_descent():
     method = dropconnect(LINEAR, "gaussian", keep=1.0, keep_where="all", learning_rate=1e-3, epochs=7)
-    w = np.asarray(method.init(0).weights.weight, np.float64)
+    w = np.asarray(method.init(0).posterior.weights.weight, np.float64)
     for _ in range(14):
         w = w - 1e-3 * 2 * (w @ X.T - Y.T) @ X
-    np.testing.assert_allclose(weights(method, 2).weights.weight, w, rtol=1e-4)
+    np.testing.assert_allclose(weights(method, 2).posterior.weights.weight, w, rtol=1e-4)
 
 
 def test_dropconnect_goes_where_its_mean_loss_is_least():
@@ -41,7 +40,7 @@ def test_dropconnect_goes_where_its_mean_loss_is_least():
     pull = keep * (1 - keep) * np.diag(np.square(x).sum(axis=0))
     least = np.linalg.solve(keep**2 * x.T @ x + pull, keep * x.T @ Y)[:, 0]
     state, _ = method.step(method.init(0), Dataset(x, Y))
-    np.testing.assert_allclose(np.asarray(state.weights.weight)[0], least, atol=0.05)
+    np.testing.assert_allclose(np.asarray(state.posterior.weights.weight)[0], least, atol=0.05)
     assert np.abs(least - np.linalg.lstsq(x, Y, rcond=None)[0][:, 0]).max() > 0.2  # not plain least squares
     at_mean, at_location = (method.predict(state, x, point=p).mean for p in ("mean", "location"))
     np.testing.assert_allclose(at_mean, keep * at_location, rtol=1e-5)
@@ -52,16 +51,17 @@ def test_dropconnect_drops_only_where_it_may():
     kept = dropconnect(network, "gaussian", keep=0.5, keep_where="none", learning_rate=1e-3, epochs=3)
     plain = dropconnect(network, "gaussian", keep=1.0, keep_where="all", learning_rate=1e-3, epochs=3)
     dropped = dropconnect(network, "gaussian", keep=0.5, keep_where="all", learning_rate=1e-3, epochs=3)
-    first, same, other = (np.asarray(weights(m).weights.layers[0].weight) for m in (kept, plain, dropped))
+    trained = [weights(m).posterior.weights for m in (kept, plain, dropped)]
+    first, same, other = (np.asarray(w.layers[0].weight) for w in trained)
     np.testing.assert_allclose(first, same, rtol=1e-5)
     assert np.abs(first - other).max() > 1e-4
 
 
 def test_other_settings_do_not_compile_again():
     weights(dropconnect(LINEAR, "gaussian", keep=0.5, keep_where="all", epochs=2))
-    before = dropconnect_step._cache_size()
+    before = programs.step._cache_size()
     weights(dropconnect(LINEAR, gaussian(2.0), keep=0.9, keep_where="all", epochs=5, learning_rate=1e-4), steps=2)
-    assert dropconnect_step._cache_size() == before
+    assert programs.step._cache_size() == before
 
 
 def by_cells(stack: Stack, x):
@@ -88,7 +88,7 @@ def test_the_stack_reads_as_its_cells_do_and_padding_is_not_read():
 def test_a_prediction_of_the_lstm_goes_on_after_the_last_window():
     method = lstm(3, 1, "gaussian", hidden=(6,), epochs=2)
     state, _ = method.step(method.init(0), Dataset(X[:5], Y[:5]))
-    stack = eqx.combine(state.weights, Stack(3, (6,), 1, jax.random.key(0)))
+    stack = eqx.combine(state.posterior, Stack(3, (6,), 1, jax.random.key(0)))
     new = X[:2] + 1
     expected = [by_cells(stack, np.concatenate([X[:5], row[None]]))[1][-1] for row in new]
     np.testing.assert_allclose(method.predict(state, new).mean, expected, atol=1e-5)

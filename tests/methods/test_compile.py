@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 
 import hmnn
 from hmnn import Dataset
-from hmnn.core import filtering, kernels
-from hmnn.core.objective import Batch
-from hmnn.methods import base, variational
+from hmnn._types import Batch
+from hmnn.core import filtering
+from hmnn.methods import method as programs
+from hmnn.methods import padding
 
 CALLS = []
 
@@ -73,6 +74,13 @@ def filter_stream(steps: int = 3, **settings):
     return state
 
 
+def sizes() -> list[int]:
+    """How many programs there are of each kind."""
+    kinds = [thing for thing in vars(programs).values() if hasattr(thing, "_cache_size")]
+    assert {programs.init, programs.laid_update, programs.rest, programs.predict} <= set(kinds)
+    return [kind._cache_size() for kind in kinds]
+
+
 SETTINGS = [
     {"memory": 0.9},
     {"memory": 1},
@@ -101,17 +109,16 @@ def _compiled():
 
 
 def test_all_time_steps_of_a_stream_share_one_compilation():
-    before = variational._descend._cache_size()
+    before = programs.laid_update._cache_size()
     assert traces(lambda: filter_stream(steps=12)) == 0
-    assert variational._descend._cache_size() == before
+    assert programs.laid_update._cache_size() == before
 
 
 @pytest.mark.parametrize("settings", SETTINGS, ids=str)
 def test_another_setting_compiles_nothing_and_is_heard(settings):
-    before = [f._cache_size() for f in (variational._init, variational._descend, variational._advance)]
-    states = []
+    before, states = sizes(), []
     assert traces(lambda: states.append(filter_stream(**settings))) == 0
-    assert [f._cache_size() for f in (variational._init, variational._descend, variational._advance)] == before
+    assert sizes() == before
     if settings != {"centre": "previous"}:
         assert not np.array_equal(states[0].posterior.location["w"], filter_stream().posterior.location["w"])
 
@@ -126,34 +133,33 @@ def test_another_level_of_the_interval_compiles_nothing():
 
 def test_another_minibatch_does_compile():
     """The negative control: the count sees a compilation when there is one."""
-    before = variational._descend._cache_size()
+    before = programs.laid_update._cache_size()
     assert traces(lambda: filter_stream(minibatch=8)) > 0
-    assert variational._descend._cache_size() == before + 1
+    assert programs.laid_update._cache_size() == before + 1
 
 
 def test_any_batch_sizes_compile_as_often_as_there_are_buckets(monkeypatch):
-    """All sizes from 1 to 1000, with the compiled programs replaced by ones that compile in no time."""
-    method = hmnn.hmnn(NETWORK, "gaussian", **FIXED)
-    state, info = method.step(method.init(0), data(20))
-    cheap = jax.jit(lambda plan, model, batch, *rest: (batch.rows, 0), static_argnums=0)
-    monkeypatch.setattr(variational, "_descend", cheap)
-    monkeypatch.setattr(variational, "_look", lambda plan, model, state, *rest: (state._replace(t=state.t + 1), info))
-    sizes = np.random.default_rng(0).permutation(1000) + 1
-    whole = data(1000)
-    for n in sizes:
+    """All sizes from 1 to 1000, with the compiled step replaced by one that compiles in no time."""
+    real = hmnn.hmnn(NETWORK, "gaussian", **FIXED)
+    state, info = real.step(real.init(0), data(20))
+    cheap = jax.jit(lambda parts, state, batch: (state._replace(t=state.t + 1), info))
+    monkeypatch.setattr(programs, "in_stages", cheap)
+    method, whole = hmnn.hmnn(NETWORK, "gaussian", **FIXED), data(1000)
+    numbers = np.random.default_rng(0).permutation(1000) + 1
+    for n in numbers:
         state, _ = method.step(state, Dataset(whole.x[:n], whole.y[:n]))
     assert int(state.t) == 1001
-    assert cheap._cache_size() == len({base.bucket(int(n)) for n in sizes}) == 11
+    assert cheap._cache_size() == len({padding.bucket(int(n)) for n in numbers}) == 11
 
 
 def test_sizes_of_one_bucket_share_the_real_compilation():
     method = hmnn.hmnn(NETWORK, "gaussian", **FIXED)
     state = method.init(0)
-    before = variational._descend._cache_size()
+    before = programs.laid_update._cache_size()
     for n in (17, 25, 32):
         state, info = method.step(state, data(n))
         assert np.isfinite(info.free_energy)
-    assert variational._descend._cache_size() == before
+    assert programs.laid_update._cache_size() == before
 
 
 rows = st.integers(1, 10**7)
@@ -161,7 +167,7 @@ rows = st.integers(1, 10**7)
 
 @given(rows)
 def test_a_bucket_holds_its_rows_and_wastes_little(n):
-    bucket = base.bucket(n)
+    bucket = padding.bucket(n)
     assert bucket >= n
     assert bucket < 2 * n or bucket == 8
     if n > 512:
@@ -171,33 +177,33 @@ def test_a_bucket_holds_its_rows_and_wastes_little(n):
 @given(rows, rows)
 def test_buckets_are_monotone(n, m):
     small, large = sorted((n, m))
-    assert base.bucket(small) <= base.bucket(large)
+    assert padding.bucket(small) <= padding.bucket(large)
 
 
 @given(rows)
 def test_a_bucket_is_its_own_bucket(n):
-    assert base.bucket(base.bucket(n)) == base.bucket(n)
+    assert padding.bucket(padding.bucket(n)) == padding.bucket(n)
 
 
 def test_there_are_few_buckets():
-    assert len({base.bucket(n) for n in range(1, 10**5)}) <= 7 + 4 * math.ceil(math.log2(10**5 / 512))
+    few = {padding.bucket(n) for n in range(1, 10**5)}
+    assert len(few) <= 7 + 4 * math.ceil(math.log2(10**5 / 512))
 
 
 @pytest.mark.parametrize("minibatch", [None, 16], ids=["full batch", "minibatches"])
-def test_padding_changes_nothing(minibatch, monkeypatch):
+def test_padding_changes_nothing(minibatch):
     settings = FIXED | {"minibatch": minibatch, "learning_rate": 1e-2}
     method = hmnn.hmnn(NETWORK, "gaussian", **settings)
-    monkeypatch.setattr(variational, "_method", lambda *parts: parts)
-    plan, model = variational.build.__wrapped__(NETWORK, "gaussian", kernels.jump(), **settings)
     state = method.init(0)
     count = 20
-    assert base.bucket(count) == 32
+    assert padding.bucket(count) == 32
     unpadded = data(count)
     got, info = method.step(state, unpadded)
-    run = jax.jit(filtering.step, static_argnums=0)
-    exact = run(plan, model, state, Batch(unpadded.x, unpadded.y, count))
+    run, each = jax.jit(filtering.step), np.ones(count, np.float32)
+    exact = run(method.parts, state, Batch(unpadded.x, unpadded.y, each))
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=1e-6), got.posterior, exact[0].posterior)
     np.testing.assert_allclose(info.free_energy, exact[1].free_energy, rtol=1e-6)
-    fewer = run(plan, model, state, Batch(unpadded.x, unpadded.y, count - 1))
+    each[-1] = 0.0
+    fewer = run(method.parts, state, Batch(unpadded.x, unpadded.y, each))
     difference = jax.tree.map(lambda a, b: float(jnp.abs(a - b).max()), got.posterior, fewer[0].posterior)
     assert max(jax.tree.leaves(difference)) > 1e-4

@@ -1,5 +1,6 @@
 """D3: what is out of domain is refused before anything compiles, by a sentence with name, domain and value."""
 
+import inspect
 import re
 
 import jax
@@ -10,9 +11,13 @@ import pytest
 
 import hmnn
 from hmnn import Dataset, _check
-from hmnn.core import families, kernels, likelihoods
-from hmnn.core.families import WHERE
-from hmnn.methods import base, variational
+from hmnn.core import families, kernels, likelihoods, noise
+from hmnn.core.families import WHERE, Family
+from hmnn.core.filtering import Projection
+from hmnn.core.kernels import Kernel
+from hmnn.core.likelihoods import Likelihood
+from hmnn.methods import method as programs
+from hmnn.methods import padding
 
 NETWORK = hmnn.mlp(2, (3, 3), 2)
 SHAPES = jax.eval_shape(NETWORK.init, jax.random.key(0))
@@ -27,7 +32,8 @@ LIKE_WEIGHTS = "a number or a tree shaped like the weights"
 
 @pytest.fixture(autouse=True)
 def _nothing_compiles():
-    compiled = (variational._init, variational._descend, variational._advance, variational._predict)
+    compiled = [thing for thing in vars(programs).values() if hasattr(thing, "_cache_size")]
+    assert {programs.init, programs.step, programs.laid_update, programs.predict} <= set(compiled)
     before = [function._cache_size() for function in compiled]
     yield
     assert [function._cache_size() for function in compiled] == before
@@ -142,6 +148,14 @@ CASES = table(
     (kernels.ornstein_uhlenbeck, "memory", UNIT, NOT_UNIT),
     (kernels.ornstein_uhlenbeck, "scale", POSITIVE, NOT_POSITIVE),
     (likelihoods.gaussian, "scale", POSITIVE, NOT_POSITIVE),
+    (likelihoods.learned_gaussian, "scale", POSITIVE, NOT_POSITIVE),
+    (hmnn.descent, "learning_rate", POSITIVE, [0, NAN, "a"]),
+    (hmnn.natural, "initial_scale", POSITIVE, NOT_POSITIVE),
+    (hmnn.natural, "level_scale", "at least 0", [-0.1, *NOT_NUMBERS]),
+    (hmnn.natural, "spread", UNIT, NOT_UNIT),
+    (hmnn.natural, "joint", COUNT, NOT_COUNTS),
+    (hmnn.laplace_projection, "initial_scale", POSITIVE, NOT_POSITIVE),
+    (hmnn.laplace_projection, "iterations", COUNT, NOT_COUNTS),
 )
 
 
@@ -235,8 +249,121 @@ def test_what_is_no_likelihood_is_refused(value):
 
 @pytest.mark.parametrize("value", ["jump", None, 3, kernels.jump, kernels.Jump, abs])
 def test_what_is_no_kernel_is_refused(value):
-    with pytest.raises(ValueError, match=r"^kernel must be one of hmnn\.core\.kernels\. Got "):
-        variational.build(NETWORK, "categorical", value)
+    said = r"^kernel must be a kernel \(see hmnn\.core\.kernels\)\. Got "
+    with pytest.raises(ValueError, match=said):
+        hmnn.build(NETWORK, "categorical", value)
+
+
+NO_FAMILY = ["gaussian", 3, abs, hmnn.Gaussian, {"a": hmnn.Gaussian()}, [None] * 6]
+
+
+@pytest.mark.parametrize("value", NO_FAMILY)
+def test_what_is_no_family_is_refused(value):
+    with pytest.raises(ValueError, match=r"^family must be a [Ff]amily .*\. Got "):
+        hmnn.build(NETWORK, "categorical", kernels.static(), family=value)
+
+
+@pytest.mark.parametrize("value", ["natural", 3, abs, hmnn.descent, type(hmnn.natural())])
+def test_what_is_no_projection_is_refused(value):
+    with pytest.raises(ValueError, match=r"^projection must be a projection \(see .*\)\. Got "):
+        hmnn.build(NETWORK, "categorical", kernels.static(), projection=value)
+
+
+def test_a_family_says_itself_what_is_dropped():
+    families_ = jax.tree.map(lambda _: hmnn.DropConnect(0.5), SHAPES)
+    for family in (hmnn.DropConnect(0.5), families_):
+        method = hmnn.build(NETWORK, "categorical", kernels.static(), family=family)
+        assert method.parts.family == families_
+    with pytest.raises(ValueError, match=r"^keep must be 1 where a family is given.* Got 0\.5\.$"):
+        hmnn.build(NETWORK, "categorical", kernels.static(), family=hmnn.Gaussian(), keep=0.5)
+
+
+class Leaning:
+    """A user's part: it asks another one, but for what is left out."""
+
+    def __init__(self, part, without):
+        self.part, self.without = part, without
+
+    def __getattr__(self, name):
+        if name == self.without:
+            raise AttributeError(name)
+        return getattr(self.part, name)
+
+
+class LeaningKernel(Leaning):
+    def __call__(self, mixture, centre):
+        return self.part(mixture, centre)
+
+
+PARTS = {
+    "likelihood": (likelihoods.poisson(), Likelihood, Leaning),
+    "kernel": (kernels.jump(), Kernel, LeaningKernel),
+    "family": (hmnn.Gaussian(), Family, Leaning),
+    "projection": (hmnn.natural(), Projection, Leaning),
+}
+
+
+def build_with(**parts):
+    start = {"network": hmnn.mlp(2, (3,), 1), "likelihood": "gaussian", "kernel": kernels.jump()}
+    return hmnn.build(**start | parts)
+
+
+@pytest.mark.parametrize(
+    ("kind", "word"),
+    [(kind, w) for kind, (_, asked, _) in PARTS.items() for w in vars(asked) if w[0] != "_"],
+)
+def test_a_users_part_without_one_of_its_methods_is_refused_by_name(kind, word):
+    part, _, leaning = PARTS[kind]
+    with pytest.raises(ValueError, match=rf"^{kind} must be a NamedTuple, or a dataclass that jax"):
+        build_with(**{kind: leaning(part, None)})  # whole, but nothing that JAX can take apart
+    with pytest.raises(ValueError, match=rf"^{kind} must be a {kind} with .*\b{word}\b") as error:
+        build_with(**{kind: leaning(part, word)})
+    text = sentence_of(error, kind, str(error.value).split("must be ")[1].split(". Got")[0])
+    assert text.endswith(f"Got '{leaning.__name__} without {word}'.")
+    assert len(text.splitlines()) == 1
+
+
+def test_a_users_kernel_that_cannot_be_called_or_has_no_real_centre_is_refused():
+    with pytest.raises(ValueError, match=r"^kernel must be .*Got 'Leaning without __call__'\.$"):
+        build_with(kernel=Leaning(kernels.jump(), None))
+    wrong = kernels.jump()._replace(centre=0.0)
+    with pytest.raises(ValueError, match=r"^centre must be a Centre \(see .*\)\. Got 0\.0\.$"):
+        build_with(kernel=wrong)
+
+
+DESCENT = {
+    "optimiser": optax.rmsprop,
+    "learning_rate": 0.25,
+    "epochs": 3,
+    "minibatch": 5,
+    "samples": 7,
+    "kl_weights": "geometric",
+    "temperature": 0.75,
+    "initial_scale": 0.125,
+    "start_rho": (-5.0, -4.0),
+    "restart": True,
+    "patience": 9,
+    "source": noise.random,
+}
+KERNELS = {
+    build_hmnn: kernels.jump(0.75, 0.25, 3.0, 0.125, "zero"),
+    build_bbp: kernels.reset(0.25, 3.0, 0.125),
+    build_vcl: kernels.static(),
+    build_kurle: kernels.ornstein_uhlenbeck(0.75, 0.25),
+}
+
+
+@pytest.mark.parametrize("maker", KERNELS, ids=lambda maker: maker.__name__)
+def test_every_setting_of_a_method_reaches_its_part(maker):
+    numbers = {k: v for k, v in KERNELS[maker]._asdict().items() if k != "centre"}
+    numbers |= {"centre": "zero"} if maker is build_hmnn else {}
+    method = maker(**DESCENT, **numbers, keep=0.5, keep_where="all")
+    assert set(DESCENT) == set(inspect.signature(hmnn.descent).parameters)
+    assert method.parts.projection == hmnn.descent(**DESCENT)
+    assert method.parts.kernel == KERNELS[maker]
+    assert method.parts.family == families.assign(SHAPES, 0.5, "all")
+    usual, here = (vars(made.parts.projection) for made in (maker(), method))
+    assert all(usual[name] != here[name] for name in DESCENT)  # each is a change
 
 
 @pytest.mark.parametrize("value", ["mlp", None, 3, hmnn.mlp, (NETWORK.init, NETWORK.apply)])
@@ -287,13 +414,14 @@ NUMBERS = "must be an array of numbers"
 )
 def test_numbers_that_jax_would_change_silently_are_refused(data, fragment):
     with pytest.raises(ValueError, match="must") as error:
-        base.batch(data, 5)
+        padding.batch(data, 5)
     assert fragment in str(error.value)
 
 
 def test_the_largest_numbers_that_fit_are_let_through():
     wide = np.float64(np.finfo(np.float32).max)
-    batch = base.batch(Dataset(X + wide, [0, 2**31 - 1, -(2**31)]), 1)
+    batch, rows = padding.batch(Dataset(X + wide, [0, 2**31 - 1, -(2**31)]), 1)
+    assert rows == 3
     assert batch.x.dtype == np.float32
     assert batch.y.dtype == np.int32
     np.testing.assert_array_equal(batch.x[:3], np.float32(wide))
@@ -301,13 +429,14 @@ def test_the_largest_numbers_that_fit_are_let_through():
 
 
 def test_double_precision_lets_1e300_through(float64):
-    assert base.batch(Dataset(X + 1e300, [0, 1, 0]), 1).x.max() == 1e300
+    assert padding.batch(Dataset(X + 1e300, [0, 1, 0]), 1)[0].x.max() == 1e300
 
 
 LABELS = {
     "categorical": (likelihoods.categorical(), 3, [0, 1, 2], [[0, 3], [-1, 0], [0.0, 1.0], [[0], [1]]]),
     "bernoulli": (likelihoods.bernoulli(), 1, [0.0, 1.0, 1.0], [[0, 2], [-1, 1], [0.5, 0.5], [[0, 1], [1, 0]]]),
     "gaussian": (likelihoods.gaussian(), 1, [-5.0, 0.3], [[[0.0, 1.0], [1.0, 0.0]]]),
+    "learned_gaussian": (likelihoods.learned_gaussian(), 1, [-5.0, 0.3], [[[0.0, 1.0]] * 2]),
     "poisson": (likelihoods.poisson(), 1, [0, 7], [[-1, 2], [0.5, 1.0], [[1, 2], [3, 4]]]),
 }
 
@@ -315,17 +444,17 @@ LABELS = {
 @pytest.mark.parametrize("name", LABELS)
 def test_labels_that_a_likelihood_cannot_give_are_refused(name):
     likelihood, outputs, good, bad = LABELS[name]
-    base.check_labels(likelihood, outputs, np.asarray(good), 5)
+    likelihood.check(np.asarray(good), outputs, " at t = 5")
     for y in bad:
         with pytest.raises(ValueError, match=r"^y must be .* at t = 5\. Got "):
-            base.check_labels(likelihood, outputs, np.asarray(y), 5)
+            likelihood.check(np.asarray(y), outputs, " at t = 5")
 
 
 def test_targets_may_have_as_many_columns_as_the_network_has_outputs():
-    base.check_labels(likelihoods.gaussian(), 2, np.zeros((4, 2)), 1)
-    base.check_labels(likelihoods.gaussian(), 1, np.zeros((4, 1)), 1)
+    likelihoods.gaussian().check(np.zeros((4, 2)), 2, "")
+    likelihoods.gaussian().check(np.zeros((4, 1)), 1, "")
     with pytest.raises(ValueError, match="2 numbers per row"):
-        base.check_labels(likelihoods.gaussian(), 2, np.zeros(4), 1)
+        likelihoods.gaussian().check(np.zeros(4), 2, "")
 
 
 def test_a_keep_that_drops_nothing_is_told():

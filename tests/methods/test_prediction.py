@@ -50,7 +50,7 @@ def exact(state) -> tuple[np.ndarray, np.ndarray]:
 def test_without_draws_there_is_a_mean_and_no_interval(regression):
     said = REGRESSION.predict(regression, NEW)
     np.testing.assert_allclose(said.mean, exact(regression)[0], atol=1e-6)
-    assert said[1:] == (None, None, None, None)
+    assert said[1:] == (None,) * 5
 
 
 def test_the_mean_is_at_the_mean_weights_and_the_location_at_m(labels):
@@ -61,6 +61,18 @@ def test_the_mean_is_at_the_mean_weights_and_the_location_at_m(labels):
     np.testing.assert_allclose(at_location, jax.nn.sigmoid(outputs), atol=1e-6)
     np.testing.assert_allclose(at_mean, jax.nn.sigmoid(np.float32(0.7) * outputs), atol=1e-6)
     assert np.abs(at_mean - at_location).max() > 1e-3
+
+
+@pytest.mark.parametrize("samples", [0, 50])
+@pytest.mark.parametrize("point", ["mean", "location", "sampled"])
+def test_classes_have_probabilities_and_numbers_have_none(regression, labels, point, samples):
+    """Those of 0 and 1, wherever the prediction looks, whose second is the mean of y."""
+    how = {"point": point, "samples": samples or int(point == "sampled")}
+    said = LABELS.predict(labels, NEW, **how)
+    assert said.probabilities.shape == (6, 2)
+    np.testing.assert_allclose(said.probabilities.sum(axis=1), 1.0, atol=1e-6)
+    np.testing.assert_allclose(said.probabilities[:, 1:], said.mean, atol=1e-6)
+    assert REGRESSION.predict(regression, NEW, **how).probabilities is None
 
 
 def test_sampled_is_the_mean_over_the_draws(regression):
@@ -130,7 +142,7 @@ def test_draws_are_fixed_by_the_seed_and_the_time(regression):
 def test_draws_are_the_same_for_all_rows(regression):
     together = REGRESSION.predict(regression, NEW, samples=SAMPLES)
     single = [REGRESSION.predict(regression, NEW[i : i + 1], samples=SAMPLES) for i in range(len(NEW))]
-    for field in together._fields:
+    for field in ("mean", "lower", "upper", "epistemic", "aleatoric"):
         rows = np.concatenate([getattr(one, field) for one in single])
         np.testing.assert_allclose(rows, getattr(together, field), atol=1e-6)
     twice = REGRESSION.predict(regression, np.concatenate([NEW[:1], NEW[:1]]), samples=SAMPLES)

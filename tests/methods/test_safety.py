@@ -14,7 +14,7 @@ import pytest
 import hmnn
 from hmnn import Dataset, DivergenceError
 from hmnn.core import kernels
-from hmnn.methods import natural, variational
+from hmnn.methods import method as programs
 
 MARK = 777.0
 """An input for which the network below has no finite output."""
@@ -75,19 +75,19 @@ def test_without_a_fault_nothing_is_undone_and_nothing_warns(once):
     state = filtered(once, data(0))
     state, info = once.step(state, data(1))  # a warning would be an error
     assert bool(info.finite)
-    assert int(info.rejected) == int(state.rejected) == 0
+    assert int(info.rejected) == int(state.work.rejected) == 0
 
 
 def test_one_epoch_that_is_not_finite_is_undone_counted_and_told(once):
     before = filtered(once, data(0))
     with pytest.warns(RuntimeWarning, match=r"^1 epochs at t = 2 were not finite and were undone\.$"):
         after, info = once.step(before, poisoned(1))
-    assert int(info.rejected) == int(after.rejected) == 1
+    assert int(info.rejected) == int(after.work.rejected) == 1
     assert not bool(info.finite)
     assert not bool(info.diverged)
     assert is_finite(after)
     assert bits(after.posterior) == bits(before.posterior)
-    assert bits(after.optimiser) == bits(before.optimiser)
+    assert bits(after.work.optimiser) == bits(before.work.optimiser)
     assert int(after.t) == 2
 
 
@@ -101,14 +101,18 @@ def test_the_first_batch_may_be_the_one_that_is_not_finite(once):
     assert int(after.seen) == 1
 
 
+def closed(network, projection):
+    return hmnn.build(network, "gaussian", kernels.jump(), projection=projection)
+
+
+FEW = {"epochs": 3, "learning_rate": 1e-4}
 METHODS = {
-    "hmnn": lambda network: hmnn.hmnn(network, "gaussian", epochs=3, learning_rate=1e-4),
-    "natural": lambda network: natural.build(network, "gaussian", kernels.jump()),
-    "ewc": lambda network: hmnn.methods.ewc(network, "gaussian", epochs=3, learning_rate=1e-4),
-    "dropconnect": lambda network: hmnn.methods.dropconnect(
-        network, "gaussian", keep=1.0, epochs=3, learning_rate=1e-4
-    ),
-    "laplace": lambda network: hmnn.methods.laplace(network, "gaussian"),
+    "hmnn": lambda network: hmnn.hmnn(network, "gaussian", **FEW),
+    "natural": lambda network: closed(network, hmnn.natural()),
+    "natural in lots": lambda network: closed(network, hmnn.natural(joint=3)),
+    "ewc": lambda network: hmnn.ewc(network, "gaussian", **FEW),
+    "dropconnect": lambda network: hmnn.dropconnect(network, "gaussian", keep=1.0, **FEW),
+    "laplace": lambda network: hmnn.laplace(network, "gaussian"),
 }
 
 
@@ -135,11 +139,11 @@ def test_the_count_of_epochs_in_a_row_is_carried_from_step_to_step(once):
     for t in (2, 3):
         with pytest.warns(RuntimeWarning, match=f"t = {t}"):
             state, _ = once.step(state, poisoned(t))
-    assert int(state.rejected) == 2
+    assert int(state.work.rejected) == 2
     with pytest.raises(DivergenceError, match="at t = 4"):
         once.step(state, poisoned(4))
     assert is_finite(state)
-    assert int(filtered(once, data(4), state=state).rejected) == 0
+    assert int(filtered(once, data(4), state=state).work.rejected) == 0
 
 
 def test_one_good_epoch_starts_the_count_anew(once):
@@ -148,7 +152,7 @@ def test_one_good_epoch_starts_the_count_anew(once):
         with pytest.warns(RuntimeWarning, match=f"t = {t}"):
             state, _ = once.step(state, poisoned(t))
         state, _ = once.step(state, data(t + 1))
-    assert int(state.rejected) == 0
+    assert int(state.work.rejected) == 0
     assert int(state.t) == 9
 
 
@@ -188,7 +192,7 @@ def test_an_undone_epoch_takes_the_optimiser_back():
     shorter = hmnn.vcl(NETWORK, "gaussian", epochs=2, **settings)
     with pytest.warns(RuntimeWarning, match="^4 epochs at t = 1"):
         state, info = method.step(method.init(0), data(0))
-    assert int(state.optimiser) == 2
+    assert int(state.work.optimiser) == 2
     assert int(info.rejected) == 4
     expected, calm = shorter.step(shorter.init(0), data(0))
     assert int(calm.rejected) == 0
@@ -250,7 +254,7 @@ def test_ten_thousand_steps_stay_finite_compile_once_and_keep_memory_flat():
     method = hmnn.kurle(NETWORK, "gaussian", memory=0.9, epochs=1, **SETTINGS | {"learning_rate": 1e-2})
     batch, sizes = data(0), []
     state = filtered(method, batch)
-    compiled = variational._descend._cache_size()
+    compiled = programs.laid_update._cache_size()
     for t in range(1, 10_000):
         state, info = method.step(state, batch)
         if t % 1000 == 0:
@@ -258,7 +262,7 @@ def test_ten_thousand_steps_stay_finite_compile_once_and_keep_memory_flat():
             assert bool(info.finite)
             sizes.append(resident())
     assert int(state.t) == 10_000
-    assert variational._descend._cache_size() == compiled
+    assert programs.laid_update._cache_size() == compiled
     assert sizes[-1] - sizes[0] < 20 * 2**20
     assert 0.01 < float(info.mean_scale) < 1.0
     np.testing.assert_allclose(method.predict(state, batch.x).mean[:, 0], batch.y, atol=0.3)
@@ -278,7 +282,8 @@ for seed in (3, 4):
     for _ in range(3):
         x = rng.normal(size=(16, 2))
         state, info = method.step(state, hmnn.Dataset(x, (x[:, 0] > 0).astype(int)))
-    leaves = jax.tree.leaves((state.posterior, state.optimiser, info, method.predict(state, x, samples=5)))
+    told = info, method.predict(state, x, samples=5)
+    leaves = jax.tree.leaves((state.posterior, state.work, told))
     print(hashlib.sha256(b"".join(np.asarray(leaf).tobytes() for leaf in leaves)).hexdigest())
 """
 

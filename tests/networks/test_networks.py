@@ -10,7 +10,7 @@ import hmnn
 from hmnn import Dataset
 from hmnn.core import noise
 from hmnn.core.families import Noise
-from hmnn.methods import variational
+from hmnn.methods import method as programs
 
 ROWS = 32
 
@@ -124,9 +124,9 @@ def test_the_same_arguments_compile_once():
         method.step(method.init(1), data((3,), 0))
 
     run(hmnn.linear(3, bias=False))
-    before = variational._descend._cache_size()
+    before = programs.laid_update._cache_size()
     run(hmnn.linear(inputs=3, outputs=1, bias=False))
-    assert variational._descend._cache_size() == before
+    assert programs.laid_update._cache_size() == before
 
 
 def test_an_mlp_has_the_widths_it_was_asked_for():

@@ -17,6 +17,9 @@ from safetensors.numpy import load_file
 import hmnn
 from hmnn.core.families import Posterior
 from hmnn.core.filtering import State
+from hmnn.core.likelihoods import Noise
+from hmnn.core.projections.descent import Work
+from hmnn.core.projections.natural import Moments
 from hmnn.store import CorruptError, LockedError, checkpoints, files, leaves, manifests, tensors
 
 GOLDEN = Path(__file__).parents[1] / "golden"
@@ -157,7 +160,7 @@ def test_files_can_be_read_by_others_and_hold_what_is_promised(tmp_path):
     ("change", "said"),
     [
         ({"width": 3}, r"\.posterior\.location\.layers\[0\]\.weight is float32 of shape \(2, 2\) on disk and float32"),
-        ({"optimiser": "adam"}, r"\.optimiser\[0\]\.count is only in `like`"),
+        ({"optimiser": "adam"}, r"\.work\.optimiser\[0\]\.count is only in `like`"),
     ],
 )
 def test_another_architecture_is_refused_by_what_differs(tmp_path, change, said):
@@ -185,15 +188,16 @@ def test_what_cannot_be_kept_is_refused_and_nothing_is_written(tmp_path, leaf):
     assert list(tmp_path.iterdir()) == []
 
 
-def state_with(location=1.0, rho=-2.0, nu=0.1):
-    """A state with Adam's memory; a weight of the network is called scale, as in Flax, and may be negative."""
+def state_with(location=1.0, rho=-2.0, nu=0.1, noise=1.0):
+    """Adam's memory and a noise beside weights called scale, as in Flax, which may be negative."""
 
     def posterior(m, r):
         return Posterior({"scale": jnp.array([m])}, {"scale": jnp.array([r])})
 
     zero = jnp.zeros((), jnp.int32)
     adam = optax.ScaleByAdamState(zero, posterior(-1.0, -1.0), posterior(nu, 0.1))
-    return State(posterior(location, rho), (adam,), jax.random.key(0), zero, zero, zero)
+    work, learned = Work((adam,), zero), Noise(jnp.array(noise), jnp.array(10.0))
+    return State(posterior(location, rho), work, learned, jax.random.key(0), zero, zero)
 
 
 @pytest.mark.parametrize(
@@ -202,6 +206,9 @@ def state_with(location=1.0, rho=-2.0, nu=0.1):
         (state_with(location=np.nan), "finite"),
         (state_with(rho=-np.inf), "finite"),
         (state_with(nu=-1.0), "negative nu"),
+        (state_with(noise=np.nan), "finite"),
+        (state_with(noise=-1.0), "negative variance"),
+        (Moments(jnp.array([-1.0]), jnp.array([-0.1])), "negative variance"),
         ({"w": jnp.array([1.0, jnp.nan], jnp.bfloat16)}, "finite"),
         (Mixed(jnp.array([0.1, -1.0])), "negative scale"),
     ],
@@ -287,6 +294,38 @@ def test_a_users_names_for_weights_may_be_those_of_scales(tmp_path):
         hmnn.save(Pair(1, NamedTuple("State", [(field, object)])(weights)), tmp_path / field)
     with pytest.raises(ValueError, match="must hold no negative scale"):
         hmnn.save(weights, tmp_path / "scale")
+
+
+class Named(NamedTuple):
+    scale: object
+    variance: object
+
+
+FIXED = {"epochs": 2, "learning_rate": 1e-4}
+
+
+def closed_form(network):
+    return hmnn.build(network, "learned_gaussian", hmnn.jump(), projection=hmnn.natural())
+
+
+NAMED = {
+    "hmnn": lambda network: hmnn.hmnn(network, "gaussian", **FIXED),
+    "ewc": lambda network: hmnn.ewc(network, "gaussian", **FIXED),
+    "dropconnect": lambda network: hmnn.dropconnect(network, "gaussian", keep=1.0, **FIXED),
+    "laplace": lambda network: hmnn.laplace(network, "gaussian"),
+    "natural": closed_form,
+}
+
+
+@pytest.mark.parametrize("name", NAMED)
+def test_a_method_whose_weights_have_such_names_is_saved(tmp_path, name):
+    """Negative weights called scale and variance, whatever the form of the law."""
+    first = Named(-jnp.ones((2, 1)), -jnp.ones((1, 1)))
+    network = hmnn.from_functions(lambda key: first, lambda w, x: x @ w.scale + w.variance)
+    method, x = NAMED[name](network), np.random.default_rng(0).normal(size=(8, 2))
+    state, _ = method.step(method.init(0), hmnn.Dataset(x, -x.sum(axis=1) - 1.0))
+    hmnn.save(state, tmp_path / "a")
+    assert same(hmnn.load(tmp_path / "a", like=method.init(1)), state)
 
 
 def test_the_second_writer_is_told_who_the_first_is(tmp_path):

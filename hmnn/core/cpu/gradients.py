@@ -38,6 +38,20 @@ class Prior(NamedTuple):
     """log2(gamma / (1 - gamma)) of the family, or None where no mean is dropped."""
 
 
+Slope = Callable[[Callable[[Weights], Array], Posterior, PyTree, Scalar, Int[Array, ""]], Posterior]
+"""slope(loss, theta, noise, weight, update) -> the gradient of the free energy of a minibatch."""
+
+
+def chosen(how: str, weights: Weights, family: PyTree, prior: PyTree, blocks: int) -> Slope:
+    """The gradient as `how` says: "closed", "autodiff", or "auto", which is closed where the rule applies."""
+    if how == "autodiff" or (how == "auto" and not applies(family, weights)):
+        return lambda loss, theta, noise, weight, _: objective.gradient(loss, theta, family, prior, noise, weight)
+    law = ready(prior, family, weights)
+    return lambda loss, theta, noise, weight, update: gradient(
+        loss, theta, family, law, noise, weight, Turn(update, blocks)
+    )
+
+
 class Turn(NamedTuple):
     """Which part of the KL term this update takes: all of it (blocks = 1), or one block of rows in turn."""
 

@@ -39,8 +39,9 @@ def _hashed_leaf(weight: Array, seed: UInt32[Array, " 2"], family: Family) -> No
 
 def last_kept(family: Any) -> Int[Array, "..."]:
     """The last of the 2^31 words that keep the mean; from `keep` itself where none was worked out."""
-    if family.last is not None:
-        return jnp.asarray(family.last, jnp.int32)
+    last = getattr(family, "last", None)  # a family of the user's own need not have it
+    if last is not None:
+        return jnp.asarray(last, jnp.int32)
     below = jnp.round(jnp.asarray(family.keep, jnp.float32) * 2.0**31) - 1.0
     return jnp.where(below >= 2.0**31 - 128.0, 2**31 - 1, jnp.minimum(below, 2.0**31 - 256.0).astype(jnp.int32))
 

@@ -6,6 +6,8 @@ long rows as rows: a processor takes 16 weights of a row at once, and those that
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
+from functools import wraps
 from typing import Any, NamedTuple
 
 import jax
@@ -15,7 +17,7 @@ import optax
 from jaxtyping import Array, PyTree
 
 from hmnn import _tree
-from hmnn._types import Weights
+from hmnn._types import Batch, Weights
 from hmnn.core.cpu.hashing import last_kept
 from hmnn.core.families import DropConnect, Family, Gaussian
 
@@ -65,10 +67,15 @@ class Layout(NamedTuple):
             is_leaf=lambda node: isinstance(node, Laid),
         )
 
-    def sums(self, laid: PyTree) -> PyTree:
-        """The sum over every leaf, of complex numbers."""
-        if not self.groups:
-            return jax.tree.map(jnp.sum, laid)
+    def means(self, *laid: PyTree) -> tuple[PyTree, ...]:
+        """The mean over every leaf, of two trees at once."""
+        first, second = laid
+        sums = self._sums(jax.tree.map(jax.lax.complex, first, second))  # one array, one pass
+        # Apart first: a complex quotient would bring NaN, where there is no drift signal, into the other part.
+        apart = (jax.tree.map(part, sums) for part in (jnp.real, jnp.imag))
+        return tuple(jax.tree.map(lambda total, leaf: total / leaf.size, totals, self.like) for totals in apart)
+
+    def _sums(self, laid: PyTree) -> PyTree:
         found = dict[int, Array]()
         for group, values in zip(self.groups, laid.groups, strict=True):
             if len(group) == 1:
@@ -100,6 +107,51 @@ class Layout(NamedTuple):
         return _tree.structure(self.like).unflatten([found[i] for i in range(len(shapes))])
 
 
+def as_it_lies(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Let a function of a filter, whose law is a tree of pairs, compute with weights as they lie best in memory.
+
+    Neither who calls it nor its own lines know of it: what is shaped like the weights is laid on the way in, and comes
+    back as it was on the way out.
+    """
+
+    @wraps(function)
+    def laid(parts: Any, *arguments: Any) -> Any:
+        alone = getattr(parts.kernel, "weightwise", False) and getattr(parts.projection, "optimiser", None) in BY_WEIGHT
+        if not alone:  # the kernel or the optimiser may look at a leaf as a whole
+            return function(parts, *arguments)
+        places = of(jax.eval_shape(parts.first_weights, jax.random.key(0)), parts.family)
+        lying = replace(
+            parts,
+            apply=lambda w, x: parts.apply(places.back(w), x),
+            kernel=_Lying(parts.kernel, parts.kernel.centre._replace(anchor=places.lay(parts.kernel.centre.anchor))),
+            family=places.members(parts.family),
+            leaf_means=places.means,
+        )
+        return places.back(function(lying, *(_laid(places, argument) for argument in arguments)))
+
+    return laid
+
+
+def _laid(places: Layout, argument: Any) -> Any:
+    """What belongs to the weights, laid; data or a noise of the same shape are not."""
+    if isinstance(argument, Batch):
+        return argument
+    if hasattr(argument, "work"):  # a state
+        return argument._replace(posterior=places.lay(argument.posterior), work=places.lay(argument.work))
+    return places.lay(argument)
+
+
+class _Lying(NamedTuple):
+    """A kernel whose centre lies as the weights do."""
+
+    kernel: Any
+    centre: Any
+
+    def __call__(self, mixture: Any, centre: Array) -> Any:
+        """As the kernel says."""
+        return self.kernel(mixture, centre)
+
+
 def of(weights: PyTree, family: PyTree) -> Layout:
     """Small leaves together, every other leaf by itself."""
     groups = dict[Any, list[int]]()
@@ -108,36 +160,6 @@ def of(weights: PyTree, family: PyTree) -> Layout:
         small = leaf.size < SMALL and isinstance(member, Gaussian | DropConnect)
         groups.setdefault(leaf.dtype if small else i, []).append(i)
     return Layout(weights, tuple(tuple(group) for group in groups.values()))
-
-
-def weight_by_weight(function: Callable[[Array], Any]) -> bool:
-    """Whether a function treats every weight by itself: all of one shape, and nothing looks along an axis."""
-    try:
-        jaxpr = jax.make_jaxpr(function)(jnp.ones((2, 3))).jaxpr
-    except (TypeError, ValueError):  # it is made for leaves of one shape
-        return False
-    return all(value.aval.size == 1 for value in jaxpr.constvars) and _by_weight(jaxpr)
-
-
-def _by_weight(jaxpr: Any) -> bool:
-    return all(_one_by_one(equation) for equation in jaxpr.eqns)
-
-
-def _one_by_one(equation: Any) -> bool:
-    deeper = [
-        getattr(value, "jaxpr", value)
-        for value in jax.tree.leaves(list(equation.params.values()))
-        if hasattr(value, "eqns") or hasattr(value, "jaxpr")
-    ]
-    if deeper:
-        return all(map(_by_weight, deeper))
-    if equation.params.keys() & {"axis", "axes", "dimension", "dimensions"}:
-        return False
-    shapes = {value.aval.shape for value in equation.invars if value.aval.size > 1}
-    made = {value.aval.shape for value in equation.outvars}
-    if shapes:
-        return len(shapes) == 1 and made == shapes
-    return equation.primitive.name == "broadcast_in_dim" or all(math.prod(shape) == 1 for shape in made)
 
 
 def _end_to_end(leaves: list[Array]) -> Array:

@@ -5,15 +5,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from rich import progress as bars
 from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
-)
 from rich.table import Table
 
 from hmnn.lab import Monitor
@@ -21,7 +14,7 @@ from hmnn.lab.experiment import Quiet
 from hmnn.lab.workers import JobError
 
 ASKED: list[int] = []
-"""Signals that asked the run to stop, acted on between time steps: an exception amid compiled code can get lost."""
+"""Signals that asked the run to stop; acted on between time steps, where none gets lost."""
 
 
 class StoppedError(Exception):
@@ -33,9 +26,9 @@ Note = Callable[[str, int, dict[str, float]], None]
 
 
 class Bar:
-    """A monitor with a progress bar and the time left; what it keeps is kept by another, as is what it is told."""
+    """A monitor with a progress bar and the time left; its keeper keeps the checkpoints."""
 
-    def __init__(self, progress: Progress, keeper: Quiet, note: Note) -> None:
+    def __init__(self, progress: bars.Progress, keeper: Quiet, note: Note) -> None:
         self.progress, self.keeper, self.workers = progress, keeper, keeper.workers
         self.task, self.steps = progress.add_task("compiling", total=None), 0
         self.checkpoint, self.note = keeper.checkpoint, note
@@ -59,8 +52,10 @@ class Bar:
 
 
 @contextmanager
-def watched(keeper: Quiet, again: str, note: Note | None = None, how: str = "go on with") -> Iterator[Monitor]:
-    """A progress bar; Ctrl-C, SIGTERM and a job that fails end the run with one line that says how to go on."""
+def watched(
+    keeper: Quiet, again: str, note: Note | None = None, how: str = "go on with"
+) -> Iterator[Monitor]:
+    """A progress bar; when a run is stopped or a job fails, one line says how to go on."""
 
     def ask(number: int, _: Any) -> None:
         ASKED.append(number)
@@ -68,8 +63,10 @@ def watched(keeper: Quiet, again: str, note: Note | None = None, how: str = "go 
             raise KeyboardInterrupt
 
     before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
+    columns = [bars.TextColumn("{task.description}"), bars.BarColumn(), bars.MofNCompleteColumn()]
+    columns += [bars.TimeElapsedColumn(), bars.TimeRemainingColumn()]
     try:
-        with _progress() as progress:
+        with bars.Progress(*columns, console=Console(stderr=True)) as progress:
             yield Bar(progress, keeper, note or keeper.note)
     except KeyboardInterrupt:
         code = 128 + (ASKED or [signal.SIGINT])[0]
@@ -83,15 +80,15 @@ def watched(keeper: Quiet, again: str, note: Note | None = None, how: str = "go 
 
 
 def print_table(title: str, rows: list[dict[str, Any]]) -> None:
-    """Print rows of equal keys; numbers to the right with four digits, and words whole however narrow the screen is."""
+    """Print rows of equal keys: numbers with four digits, words whole on any screen."""
     table, cells = Table(title=title), [[_cell(value) for value in row.values()] for row in rows]
     columns = list(zip(rows[0], *cells, strict=True))
     natural = sum(max(map(len, column)) + 3 for column in columns) + 1
     narrow = natural > Console().width
     for name, *column in columns:
         longest = max(map(len, " ".join([name, *column]).split()))
-        words = isinstance(rows[0][name], str)
-        table.add_column(name, justify="left" if words else "right", width=longest if narrow else None)
+        side: Any = "left" if isinstance(rows[0][name], str) else "right"
+        table.add_column(name, justify=side, width=longest if narrow else None)
     for line in cells:
         table.add_row(*line)
     Console(width=natural if narrow else None).print(table)
@@ -104,14 +101,3 @@ def say(line: str) -> None:
 
 def _cell(value: Any) -> str:
     return f"{value:.4f}" if isinstance(value, float) else "-" if value is None else str(value)
-
-
-def _progress() -> Progress:
-    return Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TimeRemainingColumn(),
-        console=Console(stderr=True),
-    )

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
+from typer import Argument, Option
 
 from hmnn import _check
 from hmnn.lab import EXPERIMENTS, progress, runs
@@ -18,10 +18,16 @@ from hmnn.lab.page.document import Entry, Running
 
 
 def report(
-    directories: Annotated[list[Path], typer.Argument(metavar="DIR...", help="Folders with records, or of runs.")],
-    out: Annotated[Path | None, typer.Option(help="Folder of the page; site by default.")] = None,
-    serve: Annotated[bool, typer.Option("--serve", help="Show the page on this machine, and follow runs.")] = False,
-    port: Annotated[int | None, typer.Option(help="Of --serve; a free one by default.", min=1, max=65535)] = None,
+    directories: Annotated[
+        list[Path], Argument(metavar="DIR...", help="Folders with records, or of runs.")
+    ],
+    out: Annotated[Path | None, Option(help="Folder of the page; site by default.")] = None,
+    serve: Annotated[
+        bool, Option("--serve", help="Show the page on this machine, and follow runs.")
+    ] = False,
+    port: Annotated[
+        int | None, Option(help="Of --serve; a free one by default.", min=1, max=65535)
+    ] = None,
 ) -> None:
     """Make a page of records, to be read in any browser; nothing is fetched when it is read."""
     if port is not None and not serve:
@@ -30,10 +36,11 @@ def report(
     if out is not None or not serve:
         entries = [entry for folder in found for entry in read(folder)]
         if not entries:
-            raise ValueError("--out must have a record to show; a run that goes on is shown with --serve alone.")
+            said = "--out must have a record to show"
+            raise ValueError(f"{said}; a run that goes on is shown with --serve alone.")
         display.say(f"wrote {writing.write(entries, out or Path('site'))}")
     if serve:
-        check()
+        writing.plotly()  # refuses to serve a page that cannot be made
         with server.served(site(found), port or 0) as address:
             wait(address)
 
@@ -47,11 +54,6 @@ def wait(address: str) -> None:
         display.say("stopped.")
 
 
-def check() -> None:
-    """Refuse to serve a page that could not be made."""
-    writing.plotly()
-
-
 @contextmanager
 def followed(folder: Path) -> Iterator[str]:
     """Serve the page of a run that begins now, and open it in the browser."""
@@ -62,30 +64,24 @@ def followed(folder: Path) -> Iterator[str]:
 
 
 def expand(directory: Path, running: bool = False) -> list[Path]:
-    """A folder with records (or, where runs are followed, of a run), or such folders in it, in the paper's order."""
+    """The folder, if it has records or a run to be followed; else such folders in it, in order."""
 
     def fits(folder: Path) -> bool:
         return bool(stamp(folder)) or (running and (folder / runs.RUN).exists())
 
     if fits(directory):
         return [directory]
-    order = list(EXPERIMENTS)
-    inside = [folder for folder in directory.iterdir() if folder.is_dir()] if directory.is_dir() else []
-    inside.sort(
-        key=lambda folder: (
-            order.index(folder.name) if folder.name in order else len(order),
-            folder.name,
-        )
-    )
-    if found := [folder for folder in inside if fits(folder)]:
+    place = {name: i for i, name in enumerate(EXPERIMENTS)}
+    inside = sorted(directory.glob("*"), key=lambda f: (place.get(f.name, len(place)), f.name))
+    if found := [folder for folder in inside if folder.is_dir() and fits(folder)]:
         return found
-    raise _check.fail("DIR", f"a folder with {runs.RECORD}, or a folder of such folders", str(directory))
+    allowed = f"a folder with {runs.RECORD}, or a folder of such folders"
+    raise _check.fail("DIR", allowed, str(directory))
 
 
 def site(found: list[Path], before: dict[Path, Any] | None = None) -> server.Site:
     """What is served: the page of all records that are there; records of `before` do not count."""
-    made: dict[Any, dict[str, bytes]] = {}
-    lock = threading.Lock()
+    made, lock = dict[Any, dict[str, bytes]](), threading.Lock()
 
     def ended(i: int) -> bool:
         return stamp(found[i]) not in ((), (before or {}).get(found[i]))
@@ -95,8 +91,12 @@ def site(found: list[Path], before: dict[Path, Any] | None = None) -> server.Sit
             now = tuple((stamp(folder), ended(i), _title(folder)) for i, folder in enumerate(found))
             if now not in made:
                 made.clear()
-                entries = [entry for i, folder in enumerate(found) if ended(i) for entry in read(folder)]
-                going = [Running(_title(f), f"{server.PROGRESS}/{i}") for i, f in enumerate(found) if not ended(i)]
+                entries, going = list[Entry](), list[Running]()
+                for i, (_, over, title) in enumerate(now):
+                    if over:
+                        entries += read(found[i])
+                    else:
+                        going.append(Running(title, f"{server.PROGRESS}/{i}"))
                 made[now] = writing.files(entries, going)
             return made[now]
 

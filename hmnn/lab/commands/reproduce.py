@@ -5,7 +5,7 @@ import shlex
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
+from typer import Option
 
 from hmnn import store
 from hmnn.lab import EXPERIMENTS, records, runs
@@ -17,7 +17,9 @@ from hmnn.lab.workers import cores
 
 def reproduce(
     profile: Profile = None,
-    out: Annotated[Path | None, typer.Option(help="Output folder; runs/reproduce-PROFILE by default.")] = None,
+    out: Annotated[
+        Path | None, Option(help="Output folder; runs/reproduce-PROFILE by default.")
+    ] = None,
     workers: Workers = None,
 ) -> None:
     """Run all experiments, one after the other; the same command goes on with what was stopped."""
@@ -25,19 +27,11 @@ def reproduce(
     asked = [Run(name, profile, 0, []) for name in EXPERIMENTS]
     for this in asked:
         this.config(EXPERIMENTS[this.experiment])
-    folder = out or Path("runs") / f"reproduce-{profile}"
-    if folder.exists() and not folder.is_dir():
-        raise ValueError(f"--out must be a folder. Got {str(folder)!r}.")
-    folder.mkdir(parents=True, exist_ok=True)
+    folder = runs.made(out or Path("runs") / f"reproduce-{profile}")
     with store.locked(folder.absolute()):
         rows = [row for this in asked for row in _summary(this, folder, workers or len(cores()))]
-        what = {
-            "profile": profile,
-            "command": command(),
-            "versions": records.versions(),
-            "rows": rows,
-        }
-        records.write(folder / "summary.json", what)
+        what = {"profile": profile, "command": command(), "versions": records.versions()}
+        records.write(folder / "summary.json", what | {"rows": rows})
     display.print_table(f"all experiments, {profile} profile, seed 0", rows)
     display.say(f"wrote {folder / 'summary.json'}")
 
@@ -53,8 +47,8 @@ def _summary(this: Run, parent: Path, workers: int) -> list[dict[str, Any]]:
     if stopped and (folder / runs.RECORD).exists():
         record = json.loads((folder / runs.RECORD).read_text())
     else:
-        again = shlex.join(["hmnn", "reproduce", "--profile", this.profile or "", "--out", str(parent)])
-        record, _, _ = perform(this, folder, workers, again, not stopped, [])
+        words = ["hmnn", "reproduce", "--profile", this.profile or "", "--out", str(parent)]
+        record, _, _ = perform(this, folder, workers, shlex.join(words), not stopped, [])
         display.say(f"{this.experiment}: {record['seconds']:.0f} s, {folder}")
     empty = {"experiment": this.experiment, "what": "no number", "ours": None, "paper": None}
     return [empty | row for row in record["summary"] or [{}]]

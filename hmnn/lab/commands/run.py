@@ -7,24 +7,23 @@ from contextlib import ExitStack, nullcontext
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
 from rich.console import Console
 from rich.table import Table
+from typer import Argument, Option
 
 from hmnn import _check, store
 from hmnn.lab import EXPERIMENTS, progress, records, runs, trackers
 from hmnn.lab.commands import display, report
 from hmnn.lab.drawing import png
-from hmnn.lab.page import section
+from hmnn.lab.page import section, writing
 from hmnn.lab.runs import Run
 from hmnn.lab.workers import cores
 
-Workers = Annotated[int | None, typer.Option(help="Processes at a time; one per core by default.", min=1)]
+Workers = Annotated[int | None, Option(help="Processes at a time; one per core by default.", min=1)]
 Profile = Annotated[
-    str | None,
-    typer.Option(help="smoke, quick, paper (default), or another that `hmnn list` names."),
+    str | None, Option(help="smoke, quick, paper (default), or another that `hmnn list` names.")
 ]
-Seed = Annotated[int | None, typer.Option(help="Seed of data and training; 0 by default.", min=0)]
+Seed = Annotated[int | None, Option(help="Seed of data and training; 0 by default.", min=0)]
 
 
 def list_() -> None:
@@ -36,44 +35,46 @@ def list_() -> None:
 
 
 def run(
-    name: Annotated[str, typer.Argument(help="The experiment; `hmnn list` names them.")],
+    name: Annotated[str, Argument(help="The experiment; `hmnn list` names them.")],
     profile: Profile = None,
     seed: Seed = None,
-    settings: Annotated[list[str] | None, typer.Option("--set", help="field=value of the Config; repeatable.")] = None,
-    out: Annotated[Path | None, typer.Option(help="Output folder; runs/NAME-PROFILE-SEED by default.")] = None,
-    overwrite: Annotated[bool, typer.Option(help="Write into a folder that exists.")] = False,
-    resume: Annotated[Path | None, typer.Option(help="Folder of a stopped run, to go on with.")] = None,
+    settings: Annotated[
+        list[str] | None, Option("--set", help="field=value of the Config; repeatable.")
+    ] = None,
+    out: Annotated[
+        Path | None, Option(help="Output folder; runs/NAME-PROFILE-SEED by default.")
+    ] = None,
+    overwrite: Annotated[bool, Option(help="Write into a folder that exists.")] = False,
+    resume: Annotated[Path | None, Option(help="Folder of a stopped run, to go on with.")] = None,
     workers: Workers = None,
-    track: Annotated[list[str] | None, typer.Option(help="Also tell tensorboard or mlflow; repeatable.")] = None,
-    show: Annotated[bool, typer.Option("--open", help="Show the run in the browser, and its page at the end.")] = False,
+    track: Annotated[
+        list[str] | None, Option(help="Also tell tensorboard or mlflow; repeatable.")
+    ] = None,
+    show: Annotated[
+        bool, Option("--open", help="Show the run in the browser, and its page at the end.")
+    ] = False,
 ) -> None:
     """Run an experiment: a table, figures and record.json."""
     _check.choice("experiment", name, EXPERIMENTS)
-    asked = Run(name, profile, seed, settings or None)
+    this = Run(name, profile or "paper", seed or 0, settings or [])
     if resume is not None:
         if out is not None or overwrite:
-            raise ValueError("--resume must stand without --out and --overwrite: it goes on in its own folder.")
-        this = runs.reopen(resume, EXPERIMENTS[name], asked)
-    else:
-        this = Run(name, profile or "paper", seed or 0, settings or [])
+            said = "--resume must stand without --out and --overwrite"
+            raise ValueError(f"{said}: it goes on in its own folder.")
+        this = runs.reopen(resume, EXPERIMENTS[name], Run(name, profile, seed, settings or None))
     this.config(EXPERIMENTS[name])  # a bad setting must leave no folder
     trackers.check(track or [])
     if show:
-        report.check()
-    folder = resume or runs.fresh(out or Path("runs") / f"{name}-{this.profile}-{this.seed}", overwrite)
-    words = [
-        "hmnn",
-        "run",
-        name,
-        "--resume",
-        str(folder),
-        *(w for tracker in track or [] for w in ("--track", tracker)),
-    ]
+        writing.plotly()  # refuses to show a page that cannot be made
+    default = Path("runs") / f"{name}-{this.profile}-{this.seed}"
+    folder = resume or runs.fresh(out or default, overwrite)
+    words = ["hmnn", "run", name, "--resume", str(folder)]
+    words += [word for tracker in track or [] for word in ("--track", tracker)]
+    again, many = shlex.join(words), workers or len(cores())
     with report.followed(folder) if show else nullcontext() as address:
-        record, table, paths = perform(
-            this, folder, workers or len(cores()), shlex.join(words), resume is None, track or []
-        )
-        display.print_table(f"{name}, {this.profile} profile, seed {this.seed}, {record['seconds']:.0f} s", table)
+        record, table, paths = perform(this, folder, many, again, not resume, track or [])
+        title = f"{name}, {this.profile} profile, seed {this.seed}, {record['seconds']:.0f} s"
+        display.print_table(title, table)
         for path in paths:
             display.say(f"wrote {path}")
         if address is not None:
@@ -88,8 +89,9 @@ def perform(
     about = this.about(experiment)
     with ExitStack() as stack:
         stack.enter_context(store.locked(folder.absolute()))
-        keeper = runs.open_(folder, about, workers, new)  # first: a folder without run.json cannot be gone on with
-        told = stack.enter_context(progress.Progress(folder, new, trackers.open_(track, folder, about, new)))
+        keeper = runs.open_(folder, about, workers, new)  # first: it writes run.json, for --resume
+        opened = trackers.open_(track, folder, about, new)
+        told = stack.enter_context(progress.Progress(folder, new, opened))
         with display.watched(keeper, again, told.note) as monitor:
             outcome = experiment.run(this.config(experiment), this.seed or 0, monitor)
         record = about | {
@@ -116,6 +118,6 @@ def perform(
 
 def command() -> str:
     """The command line that this is, without the folder that it writes to."""
-    words = sys.argv[1:]
-    kept = [word for before, word in zip(["", *words], words, strict=False) if "--out" not in (before, word)]
+    pairs = zip(sys.argv, sys.argv[1:], strict=False)
+    kept = [word for before, word in pairs if "--out" not in (before, word)]
     return shlex.join(["hmnn", *(word for word in kept if not word.startswith("--out="))])

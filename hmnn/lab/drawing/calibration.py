@@ -22,7 +22,7 @@ def diagram(
     caption: str,
     looks: dict[str, Look] | None = None,
 ) -> Figure | None:
-    """A reliability diagram of {choice: {method: bins}}, with a menu if there are several choices."""
+    """A reliability diagram of {choice: {method: bins}}, with a menu if there are many choices."""
     found = {choice: methods for choice, methods in found.items() if methods}
     if not found:
         return None

@@ -17,7 +17,9 @@ READING = (
 )
 
 
-def signals(found: dict[str, dict[str, Any]], x: Any, x_label: str, phi: Any, caption: str) -> Figure | None:
+def signals(
+    found: dict[str, dict[str, Any]], x: Any, x_label: str, phi: Any, caption: str
+) -> Figure | None:
     """Panels of drift signals, {panel: {leaf of the network: its signal at each x}}.
 
     phi is the probability of a big jump before the data are seen, or {panel: phi}.

@@ -13,7 +13,7 @@ class Figure(NamedTuple):
     """A figure, described in the words of plotly."""
 
     name: str
-    """Lower-case words with hyphens, unique within its record: its anchor and the name of its files."""
+    """Lower-case words with hyphens, unique within its record: its anchor and its file name."""
     title: str
     plot: dict[str, Any]
     """Plotly's data, layout and, with a slider, frames; ground and text get their colours later."""
@@ -42,7 +42,8 @@ Draw = Callable[[Record, View], Figure | Film | None]
 
 def made(record: Record) -> str:
     """Profile and seed of a run, as the last sentence of a caption."""
-    found = [f"{name} {record[name]}" for name in ("profile", "seed") if record.get(name) is not None]
+    known = [name for name in ("profile", "seed") if record.get(name) is not None]
+    found = [f"{name} {record[name]}" for name in known]
     return f"{', '.join(found).capitalize()}."
 
 

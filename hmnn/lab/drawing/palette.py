@@ -1,21 +1,15 @@
 """One colour and one dash for every method, the same in all sections.
 
-The hues are those of Okabe and Ito, which the colour-blind can tell apart, the bright ones darker, so that each stands
-out by 3 to 1 from a white and from a nearly black ground. Relatives share a hue and differ in their dash.
+The hues are those of Okabe and Ito, which the colour-blind can tell apart. The bright ones are made
+darker, so that each stands out by 3 to 1 from a white and from a nearly black ground. Relatives
+share a hue and differ in their dash.
 """
 
 from typing import NamedTuple
 
-BLUE, VERMILION, GREEN, PURPLE, AMBER, SKY, GREY = (
-    "#0072b2",
-    "#d55e00",
-    "#009e73",
-    "#c26a9c",
-    "#bd8300",
-    "#3d9bd6",
-    "#808080",
-)
-HUES = (BLUE, VERMILION, GREEN, PURPLE, AMBER, SKY)
+HUES = ("#0072b2", "#d55e00", "#009e73", "#c26a9c", "#bd8300", "#3d9bd6")
+BLUE, VERMILION, GREEN, PURPLE, AMBER, SKY = HUES
+GREY = "#808080"
 
 
 class Look(NamedTuple):
@@ -58,7 +52,8 @@ TRUTH = Look(GREY, "dash", 1.4)
 
 def look(method: str, place: int = 0) -> Look:
     """The look of a method; one that is not known takes a hue by its place in the figure."""
-    return METHODS.get(method) or Look(HUES[place % len(HUES)], ("solid", "dash", "dot")[place // len(HUES) % 3])
+    turn, hue = divmod(place, len(HUES))
+    return METHODS.get(method) or Look(HUES[hue], ("solid", "dash", "dot")[turn % 3])
 
 
 def faint(colour: str, opacity: float = 0.18) -> str:

@@ -9,6 +9,7 @@ from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure as Canvas
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, LogLocator, MultipleLocator, NullFormatter
+from numpy import ndarray
 
 from hmnn.lab.drawing.shapes import Plot, array
 
@@ -16,7 +17,6 @@ POINTS = 0.75
 """Points in a pixel of the page."""
 DASHES: dict[str, Any] = {"solid": "-", "dash": (0, (5, 3)), "dot": ":"}
 SYMBOLS = {"circle": "o", "diamond": "D"}
-ANCHORS = {"left": "left", "center": "center", "right": "right", "top": "top", "bottom": "bottom"}
 RGBA = re.compile(r"rgba\((\d+),(\d+),(\d+),([\d.]+)\)")
 Box = tuple[float, float, float, float]
 
@@ -98,14 +98,15 @@ def _axes(whole: Canvas, drawn: list[Plot], layout: Plot, box: Box) -> dict[Any,
 
 def _prepare(axis: Axes, across: Plot, up: Plot) -> None:
     """What must be known before anything is drawn: logarithms, the order of categories, a grid."""
-    if across.get("type") == "log":
+    kinds = across.get("type"), up.get("type")
+    if kinds[0] == "log":
         axis.set_xscale("log")
-    if up.get("type") == "log":
+    if kinds[1] == "log":
         axis.set_yscale("log")
-    if up.get("type") == "category":
+    if kinds[1] == "category":
         axis.yaxis.update_units(up["categoryarray"])
     if across.get("showgrid", True):
-        axis.grid(alpha=0.25, which="both" if "log" in (across.get("type"), up.get("type")) else "major")
+        axis.grid(alpha=0.25, which="both" if "log" in kinds else "major")
     axis.set_axisbelow(True)
     axis.spines[["top", "right"]].set_visible(False)
 
@@ -119,8 +120,9 @@ def _draw_traces(axis: Axes, traces: list[Plot]) -> None:
         elif kind == "contour":
             x, y, z = _grid(trace)
             level, pen = [trace["contours"]["start"]], trace["line"]
+            look = {"colors": pen["color"], "linewidths": POINTS * pen["width"]}
             if np.nanmin(z) <= level[0] <= np.nanmax(z):
-                axis.contour(x, y, z, levels=level, colors=pen["color"], linewidths=POINTS * pen["width"])
+                axis.contour(x, y, z, levels=level, **look)
         else:
             x, y = _points(trace)
             if trace.get("fill") == "tonexty" and below is not None:
@@ -203,17 +205,19 @@ def _draw_scene(whole: Canvas, data: list[Plot], scene: Plot, box: Box, title: s
 def _points(trace: Plot) -> tuple[Any, Any]:
     """x and y of a trace; words stay words."""
     y = trace["y"]
-    x = trace.get("x")
-    if x is None:
-        x = trace["x0"] + trace["dx"] * np.arange(len(y))
+    x = trace["x"] if "x" in trace else _steps(trace, "x", len(y))
     found = [v if len(v) and isinstance(v[0], str) else array(v) for v in (x, y)]
     return found[0], found[1]
 
 
 def _grid(trace: Plot) -> tuple[Any, Any, Any]:
     z = array(trace["z"])
-    x, y = (trace[f"{k}0"] + trace[f"d{k}"] * np.arange(n) for k, n in zip("xy", z.shape[::-1], strict=True))
-    return x, y, z
+    return _steps(trace, "x", z.shape[1]), _steps(trace, "y", z.shape[0]), z
+
+
+def _steps(trace: Plot, letter: str, count: int) -> ndarray:
+    """Places at equal steps along one axis."""
+    return trace[f"{letter}0"] + trace[f"d{letter}"] * np.arange(count)
 
 
 def _finish(axis: Any, about: Plot) -> None:
@@ -223,7 +227,6 @@ def _finish(axis: Any, about: Plot) -> None:
     if "range" in about:
         limits(*about["range"])
     elif about.get("rangemode") == "tozero":
-        limits(min(0.0, getattr(axis.axes, f"get_{letter}lim")()[0]))
         limits(0.0)
     if "tickvals" in about:
         axis.set_ticks(about["tickvals"], about.get("ticktext"))
@@ -266,12 +269,13 @@ def _draw_shape(axes: dict[Any, Any], shape: Plot) -> None:
 
 def _write(whole: Canvas, box: Box, axis: Axes, note: Plot) -> None:
     """Words at a place of the box, or at an x of the first panel."""
-    options: Plot = {"ha": ANCHORS[note["xanchor"]], "va": ANCHORS[note["yanchor"]], "fontsize": 9}
+    options: Plot = {"ha": note["xanchor"], "va": note["yanchor"], "fontsize": 9}
     y = box[1] + note["y"] * box[3]
     if note["xref"] == "paper":
         whole.text(box[0] + note["x"] * box[2], y, note["text"], **options)
     else:
-        axis.text(note["x"], note["y"], note["text"], transform=axis.get_xaxis_transform(), **options)
+        options["transform"] = axis.get_xaxis_transform()
+        axis.text(note["x"], note["y"], note["text"], **options)
 
 
 def _colours(scale: Any) -> Any:

@@ -19,7 +19,7 @@ from hmnn.lab.drawing.figure import Figure, Film
 from hmnn.lab.drawing.shapes import Plot
 
 WIDTH, PIXELS, DPI = 9.0, 90.0, 110
-"""Inches of a figure with one position; pixels of the page in an inch; pixels printed in an inch."""
+"""Inches of a figure with one position; pixels of the page, and printed ones, in an inch."""
 EDGES = (0.85, 0.3, 0.6, 0.12)
 """Inches left, right, below and above the panels of one position."""
 ENTRY, LETTER, TITLE = 0.24, 0.085, 0.45
@@ -54,7 +54,8 @@ def write(figures: list[Figure | Film], folder: Path) -> list[Path]:
 def positions(plot: Plot) -> list[list[Position]]:
     """All positions of the menu (rows) and of the slider (columns); one if there are neither."""
     layout = plot["layout"]
-    choices = [(b["label"], b["args"]) for menu in layout.get("updatemenus", []) for b in menu["buttons"]]
+    buttons = [button for menu in layout.get("updatemenus", []) for button in menu["buttons"]]
+    choices = [(button["label"], button["args"]) for button in buttons]
     frames = [(frame["name"], frame["data"]) for frame in plot.get("frames", [])]
     return [
         [
@@ -121,7 +122,9 @@ def _size(layout: Plot, many: bool) -> tuple[float, float]:
     return (0.62 * WIDTH, 0.62 * high) if many else (WIDTH, high)
 
 
-def _box(whole: Canvas, corner: tuple[float, float], size: tuple[float, float], position: Position) -> panels.Box:
+def _box(
+    whole: Canvas, corner: tuple[float, float], size: tuple[float, float], position: Position
+) -> panels.Box:
     """Left, bottom, width and height of the panels of a position, as shares of the whole."""
     (across, up), (left, right, bottom, top) = whole.get_size_inches(), EDGES
     top += 0.2 if position.title else 0.0
@@ -157,9 +160,8 @@ def _print_film(film: Film, path: Path) -> None:
 
 def _animate(film: Film, path: Path) -> Path:
     """The strips side by side, as an animation."""
-    frames = [
-        np.concatenate([np.asarray(p) for p in instant], axis=1) for instant in zip(*_pictures(film), strict=True)
-    ]
+    instants = zip(*_pictures(film), strict=True)
+    frames = [np.concatenate([np.asarray(p) for p in instant], axis=1) for instant in instants]
     made = [Image.fromarray(frame).quantize(64) for frame in frames]
     pace: dict[str, Any] = {"duration": int(1000 * SECONDS), "loop": 0, "optimize": True}
     made[0].save(path, save_all=True, append_images=made[1:], **pace)

@@ -19,7 +19,7 @@ def array(values: Any) -> ndarray:
 
 
 def numbers(values: Any, digits: int = 4) -> list[Any]:
-    """Nested lists of numbers with so many significant digits; None where a number is not finite."""
+    """Nested lists of numbers with so many significant digits; None for what is not finite."""
     found = np.asarray(values)
     if found.dtype.kind in "iub":
         return found.tolist()
@@ -51,7 +51,9 @@ def line(name: str, x: Any, y: Any, look: Look, panel: int = 0, **more: Any) -> 
     return trace | across(x) | {"y": numbers(y)} | place | more
 
 
-def band(name: str, x: Any, lower: Any, upper: Any, look: Look, panel: int = 0, **more: Any) -> list[Plot]:
+def band(
+    name: str, x: Any, lower: Any, upper: Any, look: Look, panel: int = 0, **more: Any
+) -> list[Plot]:
     """The area between two lines, shown and hidden with the line of its name."""
     quiet = {"showlegend": False, "hoverinfo": "skip"} | more
     edge, filled = look._replace(width=0.0, dash="solid"), faint(look.colour)
@@ -153,7 +155,8 @@ def slider(names: Sequence[str], prefix: str) -> list[Plot]:
 
 def menu(name: str, choices: dict[str, Plot], traces: Sequence[int]) -> list[Plot]:
     """A choice of what some traces show: label -> what is put into these traces, one value each."""
-    buttons = [{"method": "restyle", "label": label, "args": [put, list(traces)]} for label, put in choices.items()]
+    args = {label: [put, list(traces)] for label, put in choices.items()}
+    buttons = [{"method": "restyle", "label": label, "args": args[label]} for label in choices]
     place = {"x": 0, "xanchor": "left", "y": 1.12, "yanchor": "bottom"}
     return [{"name": name, "active": 0, "buttons": buttons, "type": "dropdown"} | place]
 

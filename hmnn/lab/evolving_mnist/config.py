@@ -11,13 +11,16 @@ EVERY = ("hmnn", "kurle", "bbp", "ewc", "vcl", "bbp_once")
 
 @dataclass(frozen=True)
 class Config:
-    """The paper's settings where its text gives them; seeds, minibatch, the starts, Kurle's and EWC's rate are ours."""
+    """The paper's settings where its text gives them.
+
+    Seeds, minibatch, the starts, and the rates of Kurle and EWC are ours.
+    """
 
     protocols: tuple[str, ...] = ("paper", "clean")
     methods: tuple[str, ...] = EVERY
     seeds: int = 5
     settings: int = 16
-    """Settings tried for each method on validation, of its grid of 16; with 1, those of this Config are taken."""
+    """Settings of its grid of 16 that each method tries on validation; 1 takes this Config's."""
     rows: int = 10000
     validation_rows: int = 5000
     test_rows: int = 5000
@@ -35,11 +38,11 @@ class Config:
     """lambda of EWC, which is always trained by Adam, as in the paper."""
     ewc_learning_rate: float = 1e-3
     anchors: str = "each"
-    """What EWC holds on to: the weights of "each" time step before, as in its paper, or the "latest"."""
+    """EWC holds on to the weights of "each" step before, as in its paper, or of the "latest"."""
     optimiser: str = "sgd"
     learning_rate: float = 1e-3
     schedule: str = "constant"
-    """"constant", or "cosine": from the learning rate to 0 within each time step, the optimiser starting anew."""
+    """"constant", or "cosine": down to 0 within each time step, with a fresh optimiser in each."""
     initial_scale: float = 0.6931471805599453
     """Standard deviation of lambda_0."""
     temperature: float = 1.0
@@ -51,7 +54,7 @@ class Config:
     draws: int = 50
     """Networks drawn for the sampled scores."""
     recipes: str = "one"
-    """"one": this Config's for every method; "own": for each what was best for it on validation, see `OWN`."""
+    """"one": this Config for all methods; "own": for each its best on validation, see `OWN`."""
 
 
 OURS = replace(
@@ -87,21 +90,13 @@ OWN: dict[str, dict[str, Any]] = {
     },
     "bbp_once": {"jump_scale": math.exp(-3)},
 }
-"""What is best for a method on validation, where it is not the above: the best of 24 recipes of its own, and of the 16
-settings of its grid with HMNN's recipe; results/evolving-mnist/recipe-*.json and grid.json.
+"""What is best for a method on validation, where it is not the above.
+
+It is the best of 24 recipes of its own and of the 16 settings of its grid with HMNN's recipe;
+results/evolving-mnist/recipe-*.json and grid.json.
 """
-ABLATION = {
-    f"hmnn_{field}": {field: getattr(Config(), field)}
-    for field in (
-        "optimiser",
-        "schedule",
-        "memory",
-        "jump_scale",
-        "initial_scale",
-        "temperature",
-        "epochs",
-    )
-}
+_BACK = ("optimiser", "schedule", "memory", "jump_scale", "initial_scale", "temperature", "epochs")
+ABLATION = {f"hmnn_{field}": {field: getattr(Config(), field)} for field in _BACK}
 """Ours with one setting put back to the paper's: name of a method -> what is changed."""
 PROFILES = {
     "smoke": Config(

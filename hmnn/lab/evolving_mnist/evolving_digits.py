@@ -1,4 +1,4 @@
-"""MNIST whose labels evolve: a digit is named by its label, or by the next one, with a chance that moves in time."""
+"""MNIST with labels that evolve: a digit has its label or, with a moving chance, the next."""
 
 from functools import cache
 from typing import NamedTuple
@@ -15,12 +15,9 @@ from hmnn.data.streams import Stream
 CLASSES, STEPS, GREY = 10, 19, np.float32(126)
 HELD_OUT = 50000
 """Where the training images end that the clean protocol keeps for validation."""
+PARTS = ("train", "validation", "test")
 POOLS = {
-    "paper": {
-        "train": ("train", 0, 60000),
-        "validation": ("train", 0, 60000),
-        "test": ("train", 0, 60000),
-    },
+    "paper": dict.fromkeys(PARTS, ("train", 0, 60000)),
     "clean": {
         "train": ("train", 0, HELD_OUT),
         "validation": ("train", HELD_OUT, 60000),
@@ -28,7 +25,6 @@ POOLS = {
     },
 }
 """Protocol -> part -> the images that it is drawn from: MNIST's file, first, last."""
-PARTS = ("train", "validation", "test")
 
 
 class Labelled(NamedTuple):
@@ -46,12 +42,12 @@ def evolving_mnist(
     steps: int = STEPS,
     seed: int = 0,
 ) -> Stream:
-    """The stream of the paper: at every time step new images, each named by C1 with probability f_t, else by C2.
+    """The paper's stream: at every step new images, named by C1 with probability f_t, else by C2.
 
     Args:
         part: train, validation or test; the three are drawn independently.
-        protocol: "paper" draws all three parts from MNIST's training images, so that a test image may have been trained
-            on; "clean" draws each from images of its own (`POOLS`).
+        protocol: "paper" draws all parts from MNIST's training images, so that a test image may
+            have been trained on; "clean" draws each from images of its own (`POOLS`).
         rows: images of a time step, no image twice in it.
         steps: how many time steps, t = 1 .. steps; the stream counts them from 0.
         seed: of the random numbers.
@@ -60,15 +56,16 @@ def evolving_mnist(
     labelled(0, part, protocol, rows, seed)  # arguments are refused here, not in mid-stream
 
     def at(t: int) -> Dataset:
-        found = labelled(t, part, protocol, rows, seed)
-        return Dataset(found.x, found.y)
+        return Dataset(*labelled(t, part, protocol, rows, seed)[:2])
 
     made = {"part": part, "protocol": protocol, "rows": rows, "steps": steps, "seed": seed}
     return Stream("evolving-mnist", "classification", steps, at, made)
 
 
-def labelled(t: int, part: str = "train", protocol: str = "paper", rows: int = 10000, seed: int = 0) -> Labelled:
-    """The data of time step t = 0, 1, ... with the true digits, for scores without the noise of the labels."""
+def labelled(
+    t: int, part: str = "train", protocol: str = "paper", rows: int = 10000, seed: int = 0
+) -> Labelled:
+    """The data of step t = 0, 1, ... with the true digits, for scores without the labels' noise."""
     _check.choice("protocol", protocol, POOLS)
     _check.choice("part", part, PARTS)
     images, names = _pool(protocol, part)
@@ -83,13 +80,13 @@ def labelled(t: int, part: str = "train", protocol: str = "paper", rows: int = 1
 
 
 def chances(steps: int = STEPS) -> Float[ndarray, " steps"]:
-    """f_t, the probability of the labeller C1 (the label itself; C2 adds one), for t = 1 .. steps."""
+    """f_t for t = 1 .. steps: the probability of labeller C1 (the label itself; C2 adds one)."""
     t = np.arange(1, steps + 1)
     return 0.5 * np.sin(np.pi / 8 * (4 * t / 5 + 16 / 5)) + 0.5
 
 
 def ceiling(steps: int = STEPS) -> float:
-    """The expected accuracy of a perfect reader of digits who knows f_t: the mean of max(f_t, 1 - f_t)."""
+    """The expected accuracy of a perfect reader who knows f_t: the mean of max(f_t, 1 - f_t)."""
     f = chances(steps)
     return float(np.maximum(f, 1 - f).mean())
 
@@ -102,6 +99,5 @@ def images() -> tuple[ndarray, ndarray, ndarray, ndarray]:
 
 def _pool(protocol: str, part: str) -> tuple[ndarray, ndarray]:
     file, first, last = POOLS[protocol][part]
-    train_x, train_y, test_x, test_y = images()
-    x, y = (train_x, train_y) if file == "train" else (test_x, test_y)
+    x, y = images()[:2] if file == "train" else images()[2:]
     return x[first:last], y[first:last]

@@ -54,15 +54,14 @@ def accuracy_over_time(record: Record, view: View) -> Figure:
     return Figure("accuracy", "Accuracy over time", plot, caption, rows)
 
 
-def _lines(view: View, protocol: str, methods: dict[str, Any], steps: np.ndarray, best: Any) -> list[Plot]:
+def _lines(
+    view: View, protocol: str, methods: dict[str, Any], steps: np.ndarray, best: Any
+) -> list[Plot]:
     """For each method what it loses to the best, its range over the seeds and, last, its mean."""
     data = list[Plot]()
     for place, (method, found) in enumerate(methods.items()):
-        mean, name, drawn = (
-            array(found["by_step"]["accuracy"]),
-            label(view, method),
-            look(method, place),
-        )
+        mean, name = array(found["by_step"]["accuracy"]), label(view, method)
+        drawn = look(method, place)
         seeds = view.get(protocol, {}).get(method, {}).get("accuracy", mean[None])
         if best is not None:
             lost = best - array(found["by_step"]["expected_accuracy"])
@@ -90,23 +89,21 @@ def paired_differences(record: Record, view: View) -> Figure | None:
     data, rows = list[Plot](), list[dict[str, Any]]()
     for i, (protocol, found) in enumerate(paired.items()):
         some = {key: found[key]["expected_accuracy"] for key in rivals if key in found}
-        ends = ("mean", "lower", "upper")
-        mean, lower, upper = (array([d[key] for d in some.values()]) for key in ends)
+        names = ("mean", "lower", "upper")
+        ends = {key: array([d[key] for d in some.values()]) for key in names}
+        mean, lower, upper = ends.values()
         place = array([-rivals.index(key) for key in some]) + 0.12 * (1 - 2 * i)
         bars: Plot = {"array": numbers(upper - mean), "arrayminus": numbers(mean - lower)}
         bars |= {"type": "data", "symmetric": False, "thickness": 2, "width": 5}
-        marker = {
-            "color": (BLUE, VERMILION)[i % 2],
-            "size": 9,
-            "symbol": ("circle", "diamond")[i % 2],
-        }
+        colour, symbol = ((BLUE, "circle"), (VERMILION, "diamond"))[i % 2]
+        marker = {"color": colour, "size": 9, "symbol": symbol}
         dots = shapes.markers(f"protocol {protocol}", numbers(mean), numbers(place), **marker)
         data.append(dots | {"error_x": bars, "showlegend": True})
-        rows += shapes.columns(protocol=protocol, pair=list(some), mean=mean, lower=lower, upper=upper)
+        rows += shapes.columns(protocol=protocol, pair=list(some), **ends)
     across, height = "HMNN minus the other, expected accuracy", 160 + 55 * len(rivals)
     layout = shapes.stacked(across, "", height=height, hovermode="closest")
-    names = [label(view, key.removeprefix("hmnn - ")) for key in rivals]
-    ticks = {"tickvals": [-i for i in range(len(rivals))], "ticktext": names}
+    others = [label(view, key.removeprefix("hmnn - ")) for key in rivals]
+    ticks = {"tickvals": [-i for i in range(len(rivals))], "ticktext": others}
     layout["yaxis"] |= ticks | {"zeroline": False}
     zero = {"zeroline": True, "zerolinewidth": 2, "zerolinecolor": GREY}
     layout["xaxis"] |= zero | {"tickformat": "+.3f"}

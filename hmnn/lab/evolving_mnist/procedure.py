@@ -21,16 +21,14 @@ from hmnn.lab.optimisers import SCHEDULES
 
 
 def run(config: Config, seed: int, monitor: Monitor) -> Outcome:
-    """Choose settings by validation, method by method and protocol by protocol; then test with several seeds."""
-    _check.choice("schedule", config.schedule, SCHEDULES)  # forecasts run without it, and jobs would tell too late
+    """Choose settings by validation for each method and protocol; then test with several seeds."""
+    _check.choice("schedule", config.schedule, SCHEDULES)  # jobs would tell too late
     kinds = list(product(config.protocols, config.methods))
-    trials = [job for protocol, method in kinds for job in _trials(config, protocol, method, 100 * seed)]
-    total = _forecast(
-        config,
-        monitor,
-        [*trials, *(job for kind in kinds for job in _tests(config, *kind, {}, seed))],
-    )
-    marks = {name: scores.validation(steps) for name, steps in jobs.run(trials, monitor, monitor.workers).items()}
+    trials = [job for kind in kinds for job in _trials(config, *kind, 100 * seed)]
+    tests = [job for kind in kinds for job in _tests(config, *kind, {}, seed)]
+    total = _forecast(config, monitor, trials + tests)
+    results = jobs.run(trials, monitor, monitor.workers)
+    marks = {name: scores.validation(steps) for name, steps in results.items()}
     chosen = {kind: _best(config, *kind, marks) for kind in kinds}
     tests = [job for kind in kinds for job in _tests(config, *kind, chosen[kind], seed)]
     found = jobs.run(tests, monitor, monitor.workers)
@@ -39,51 +37,39 @@ def run(config: Config, seed: int, monitor: Monitor) -> Outcome:
 
 def _trials(config: Config, protocol: str, method: str, seed: int) -> list[Job]:
     """One job per setting, which sees validation data only; none if there is nothing to choose."""
-    settings = tried(config, method)
+    settings, argument = tried(config, method), (protocol, method, seed, ("validation",))
     return [
-        _job(
-            config,
-            f"validate-{protocol}-{method}-{i}",
-            protocol,
-            method,
-            setting,
-            seed,
-            ("validation",),
-        )
+        _job(config, f"validate-{protocol}-{method}-{i}", setting, argument)
         for i, setting in enumerate(settings)
         if len(settings) > 1
     ]
 
 
-def _tests(config: Config, protocol: str, method: str, setting: dict[str, float], seed: int) -> list[Job]:
-    parts = ("validation", "test")
-    names = {f"{protocol}-{method}-{i}": 100 * seed + i for i in range(_check.count("seeds", config.seeds))}
-    return [_job(config, name, protocol, method, setting, own, parts) for name, own in names.items()]
+def _tests(config: Config, protocol: str, method: str, setting: Any, seed: int) -> list[Job]:
+    kind, parts = (protocol, method), ("validation", "test")
+    return [
+        _job(config, f"{protocol}-{method}-{i}", setting, (*kind, 100 * seed + i, parts))
+        for i in range(_check.count("seeds", config.seeds))
+    ]
 
 
 def _best(config: Config, protocol: str, method: str, marks: dict[str, float]) -> dict[str, float]:
-    """The setting with the highest mean validation accuracy over time; one that diverged has none."""
-    values = [marks.get(f"validate-{protocol}-{method}-{i}", 0.0) for i in range(len(tried(config, method)))]
-    return tried(config, method)[int(np.argmax(np.nan_to_num(np.array(values), nan=-1.0)))]
+    """The setting with the highest mean validation accuracy; one that diverged has none."""
+    settings, name = tried(config, method), f"validate-{protocol}-{method}"
+    values = [marks.get(f"{name}-{i}", 0.0) for i in range(len(settings))]
+    return settings[int(np.argmax(np.nan_to_num(values, nan=-1.0)))]
 
 
-def _job(
-    config: Config,
-    name: str,
-    protocol: str,
-    method: str,
-    setting: Any,
-    seed: int,
-    parts: tuple[str, ...],
-) -> Job:
+def _job(config: Config, name: str, setting: Any, argument: tuple[str, str, int, Any]) -> Job:
+    """The argument is protocol, method, seed and the parts to score."""
+    method = argument[1]
     config, once = replace(own(config, method), **setting), method == "bbp_once"
     steps = config.epochs // epochs_kept(config) if once else config.steps
-    argument = (config, protocol, method, seed, parts)
-    return Job(name, _once if once else _follow, argument, steps)
+    return Job(name, _once if once else _follow, (config, *argument), steps)
 
 
 def _follow(argument: Any, monitor: Monitor, name: str) -> list[dict[str, Any]]:
-    """Learn one time step after the other; what the predictions are worth after each, on the parts that are asked for.
+    """Learn one time step after the other, and score the predictions after each on some parts.
 
     From a time step on at which the method diverges, scores are NaN.
     """
@@ -95,7 +81,7 @@ def _follow(argument: Any, monitor: Monitor, name: str) -> list[dict[str, Any]]:
             state, info = model.step(state, stream[t])
         except DivergenceError:
             return found + [scores.nothing(config, parts)] * (len(stream) - t)
-        width = {"mean_scale": float(info.mean_scale)} if hasattr(info, "mean_scale") else {}
+        width = {} if info.mean_scale is None else {"mean_scale": float(info.mean_scale)}
         signal = diagnostics.drift(info) if method.startswith("hmnn") else {}
         found.append(scores.at(config, model, state, t, protocol, seed, parts) | width | signal)
         monitor.note(name, t + 1, diagnostics.numbers(info) | scores.noted(found[-1]))
@@ -107,7 +93,7 @@ def _follow(argument: Any, monitor: Monitor, name: str) -> list[dict[str, Any]]:
 def _once(argument: Any, monitor: Monitor, name: str) -> list[dict[str, Any]]:
     """Learn the rows of all time steps together, then predict each of them.
 
-    The prior of `bbp` is the same at every step, so that steps of a few epochs are the descent of all epochs.
+    The prior of `bbp` never changes, so that steps of a few epochs are the descent of all epochs.
     """
     config, protocol, method, seed, parts = argument
     model, stream = build(config, method), _train(config, protocol, seed)
@@ -122,8 +108,9 @@ def _once(argument: Any, monitor: Monitor, name: str) -> list[dict[str, Any]]:
         monitor.note(name, epoch := (i + 1) * epochs_kept(config), diagnostics.numbers(info))
         monitor.checkpoint(name, state, found)
         monitor.tick(f"{name}, epoch {epoch}")
-    width = {"mean_scale": found[-1]}
-    return [scores.at(config, model, state, t, protocol, seed, parts) | width for t in range(len(stream))]
+    steps = range(len(stream))
+    marks = [scores.at(config, model, state, t, protocol, seed, parts) for t in steps]
+    return [mark | {"mean_scale": found[-1]} for mark in marks]
 
 
 def _train(config: Config, protocol: str, seed: int) -> Stream:
@@ -138,15 +125,12 @@ def _forecast(config: Config, monitor: Monitor, work: list[Job]) -> float:
 
 
 def _seconds(config: Config, method: str) -> float:
-    """What a time step costs; bbp stands for bbp_once, which has the rows of all time steps in one."""
-    kind, data = (
-        "bbp" if method == "bbp_once" else method,
-        _train(config, config.protocols[0], 0)[0],
+    """What a time step costs; bbp stands for bbp_once, which learns all time steps as one."""
+    kind, data = method.removesuffix("_once"), _train(config, config.protocols[0], 0)[0]
+    plain = replace(config, schedule="constant")  # a cosine would compile for each number of epochs
+    return duration.seconds(
+        lambda epochs: build(replace(plain, epochs=epochs), kind), data, config.epochs
     )
-    plain = replace(
-        config, schedule="constant"
-    )  # a cosine is made for one number of epochs, and would compile for each
-    return duration.seconds(lambda epochs: build(replace(plain, epochs=epochs), kind), data, config.epochs)
 
 
 def score(method: str, config: Config, seed: int, report: Report) -> float:
@@ -156,7 +140,8 @@ def score(method: str, config: Config, seed: int, report: Report) -> float:
     state = model.init(100 * seed)
     for t, data in enumerate(stream):
         state, _ = model.step(state, data)
-        total += scores.at(config, model, state, t, protocol, 100 * seed, ("validation",))["validation"]["accuracy"]
+        found = scores.at(config, model, state, t, protocol, 100 * seed, ("validation",))
+        total += found["validation"]["accuracy"]
         report(t, total / (t + 1))
     return total / len(stream)
 
@@ -178,18 +163,16 @@ _EWC = {
     "schedule": RECIPE["schedule"],
     "epochs": RECIPE["epochs"],
 }
-"""A hold weaker than the paper's weakest, and one on the latest weights alone, since labels go out of date."""
+"""Weaker holds than the paper's too, and on the latest weights alone: labels go out of date."""
+_KURLE = {"kurle_scale" if field == "jump_scale" else field: RECIPE[field] for field in RECIPE}
 RECIPES = {
     "recipe": ("hmnn", RECIPE),
-    "recipe-kurle": (
-        "kurle",
-        {"kurle_scale" if field == "jump_scale" else field: RECIPE[field] for field in RECIPE},
-    ),
+    "recipe-kurle": ("kurle", _KURLE),
     "recipe-bbp": ("bbp", RECIPE),
     "recipe-vcl": ("vcl", RECIPE),
     "recipe-ewc": ("ewc", _EWC),
 }
-"""The same for the others, so that none is tuned harder: the 24 points of HMNN with each variational method."""
+"""The same 24 points for each variational method, so that none is tuned harder than another."""
 _OWN = {method: (method, grid) for method, grid in GRIDS.items() if method != "bbp_once"}
 SEARCH = {
     name: Search(

@@ -1,6 +1,7 @@
 """From predictions to the record, the table and the figures of the evolving classifier."""
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -24,9 +25,9 @@ def at(
     t: int,
     protocol: str,
     seed: int,
-    parts: tuple[str, ...],
+    parts: Sequence[str],
 ) -> dict[str, Any]:
-    """The scores of time step t on the parts that are asked for, at the posterior mean; on the test also over draws."""
+    """The scores of time step t on some parts, at the posterior mean; on test also over draws."""
     sizes = {"validation": config.validation_rows, "test": config.test_rows}
     found: dict[str, Any] = {}
     for part in parts:
@@ -34,37 +35,37 @@ def at(
         given = np.asarray(model.predict(state, data.x).mean)
         second = (data.digit + np.int32(1)) % np.int32(CLASSES)
         answer = given.argmax(axis=1)
+        labels, odds = np.stack([data.digit, second], axis=1), np.array([f, 1 - f])
         found[part] = {
             **_proper(given, data.y),
-            "expected_accuracy": metrics.expected_accuracy(
-                given, np.stack([data.digit, second], axis=1), np.array([f, 1 - f])
-            ),
+            "expected_accuracy": metrics.expected_accuracy(given, labels, odds),
             "lead": float(np.mean(answer == data.digit) - np.mean(answer == second)),
         }
         if part == "test":
-            drawn = np.asarray(model.predict(state, data.x, point="sampled", samples=config.draws).mean)
-            found[part] |= {f"sampled_{key}": value for key, value in _proper(drawn, data.y).items()}
+            sampled = model.predict(state, data.x, point="sampled", samples=config.draws)
+            drawn = np.asarray(sampled.mean)
+            found[part] |= {f"sampled_{k}": value for k, value in _proper(drawn, data.y).items()}
             found[part]["reliability"] = diagnostics.reliability(given, data.y)
             found[part]["sampled_reliability"] = diagnostics.reliability(drawn, data.y)
     return found
 
 
 def noted(found: dict[str, Any]) -> dict[str, float]:
-    """The validation scores of a time step, for those who follow the run; the test is for its end."""
+    """The validation scores of a step, for those who follow the run; the test is for its end."""
     return {f"validation {key}": found["validation"][key] for key in ("accuracy", "nll", "ece")}
 
 
 def _proper(given: np.ndarray, y: np.ndarray) -> dict[str, float]:
-    return {
-        "accuracy": metrics.accuracy(given, y),
-        "nll": metrics.log_loss(given, y),
-        "ece": metrics.ece(given, y),
-    }
+    kinds = {"accuracy": metrics.accuracy, "nll": metrics.log_loss, "ece": metrics.ece}
+    return {name: score(given, y) for name, score in kinds.items()}
 
 
 def nothing(config: Config, parts: tuple[str, ...]) -> dict[str, Any]:
     """The scores of a time step after the method diverged."""
-    return {part: dict.fromkeys((*SCORES, "lead", *(SAMPLED if part == "test" else ())), math.nan) for part in parts}
+    return {
+        part: dict.fromkeys((*SCORES, "lead", *(SAMPLED if part == "test" else ())), math.nan)
+        for part in parts
+    }
 
 
 def validation(steps: list[dict[str, Any]]) -> float:
@@ -79,17 +80,19 @@ def outcome(
     marks: dict[str, float],
     forecast: float,
 ) -> Outcome:
-    """Means over time steps and seeds; by step and by seed; HMNN against its rivals; what was tried."""
+    """Means over steps and seeds; by step and by seed; HMNN against its rivals; what was tried."""
     found: dict[str, Any] = {
         protocol: {
-            m: _method(config, [results[f"{protocol}-{m}-{i}"] for i in range(config.seeds)]) for m in config.methods
+            m: _method(config, [results[f"{protocol}-{m}-{i}"] for i in range(config.seeds)])
+            for m in config.methods
         }
         for protocol in config.protocols
     }
     pairs = {protocol: _pairs(methods) for protocol, methods in found.items()}
     table = [_row(p, m, found[p][m], pairs[p]) for p in config.protocols for m in config.methods]
     best = ceiling(config.steps)
-    table.append(dict.fromkeys(table[0], None) | {"protocol": "both", "method": "perfect reader", "expected": best})
+    reader = {"protocol": "both", "method": "perfect reader", "expected": best}
+    table.append(dict.fromkeys(table[0], None) | reader)
     first = config.protocols[0]
     names = {m: f"accuracy, {LABELS[m]}, protocol {first}" for m in config.methods}
     ours = {name: found[first][m]["accuracy"] for m, name in names.items()}
@@ -109,34 +112,32 @@ def outcome(
 
 
 def _view(config: Config, protocol: str, method: str, results: dict[str, Any]) -> dict[str, Any]:
-    """Test accuracy by seed and step, reliability over all of them, and the drift signal, mean of the seeds."""
+    """Test accuracy by seed and step; reliability and drift signal over all seeds."""
     runs = [results[f"{protocol}-{method}-{i}"] for i in range(config.seeds)]
     tests = [step["test"] for run in runs for step in run]
-    kinds = {
-        key: diagnostics.pooled([test.get(key) for test in tests]) for key in ("reliability", "sampled_reliability")
-    }
+    names = ("reliability", "sampled_reliability")
+    found = {key: diagnostics.pooled([test.get(key) for test in tests]) for key in names}
     signals = [diagnostics.drifts(run) for run in runs]
-    drift = {name: np.mean([signal[name] for signal in signals], axis=0) for name in signals[0] if all(signals)}
+    leaves = signals[0] if all(signals) else {}
+    found["drift"] = {k: np.mean([signal[k] for signal in signals], axis=0) for k in leaves}
     accuracy = np.array([[step["test"]["accuracy"] for step in run] for run in runs], np.float32)
-    return {
-        "accuracy": accuracy,
-        **{key: value for key, value in (*kinds.items(), ("drift", drift)) if value},
-    }
+    return {"accuracy": accuracy} | {key: value for key, value in found.items() if value}
 
 
 def _method(config: Config, runs: list[list[dict[str, Any]]]) -> dict[str, Any]:
-    """The test scores of one method: means over seeds and steps, by step, by seed; lags after each crossing of 1/2."""
+    """The test scores of one method: means, by step, by seed; lags after each crossing of 1/2."""
     keys = (*SCORES, *SAMPLED)
     values = {key: np.array([[step["test"][key] for step in run] for run in runs]) for key in keys}
     lead = np.array([[step["test"]["lead"] for step in run] for run in runs])
     scales = [[step.get("mean_scale", math.nan) for step in run] for run in runs]
+    validated = [[step["validation"]["accuracy"] for step in run] for run in runs]
     return {
         **{key: float(value.mean()) for key, value in values.items()},
         "validation": float(np.mean([validation(run) for run in runs])),
         "lag": [metrics.adaptation_lags(row, chances(config.steps)).tolist() for row in lead],
         "by_step": {key: value.mean(axis=0).tolist() for key, value in values.items()},
         "by_seed": {key: value.mean(axis=1).tolist() for key, value in values.items()},
-        "validation_by_step": np.mean([[s["validation"]["accuracy"] for s in run] for run in runs], axis=0).tolist(),
+        "validation_by_step": np.mean(validated, axis=0).tolist(),
         "mean_scale_by_step": np.mean(scales, axis=0).tolist(),
     }
 
@@ -145,20 +146,17 @@ def _pairs(methods: dict[str, Any]) -> dict[str, dict[str, metrics.Difference]]:
     """HMNN minus each other method, seed by seed on the same streams, with a 95 % interval."""
     if "hmnn" not in methods:
         return {}
-    values = {m: {key: np.array(found["by_seed"][key]) for key in SCORES} for m, found in methods.items()}
+    values = {m: found["by_seed"] for m, found in methods.items()}
+    ours = values.pop("hmnn")
     return {
-        f"hmnn - {m}": {key: metrics.paired_difference(values["hmnn"][key], value[key]) for key in SCORES}
-        for m, value in values.items()
-        if m != "hmnn"
+        f"hmnn - {m}": {key: metrics.paired_difference(ours[key], their[key]) for key in SCORES}
+        for m, their in values.items()
     }
 
 
-def _row(protocol: str, method: str, found: dict[str, Any], pairs: dict[str, Any]) -> dict[str, Any]:
-    row: dict[str, Any] = {
-        "protocol": protocol,
-        "method": LABELS[method],
-        "accuracy": found["accuracy"],
-    }
+def _row(protocol: str, method: str, found: dict[str, Any], pairs: Any) -> dict[str, Any]:
+    row: dict[str, Any] = {"protocol": protocol, "method": LABELS[method]}
+    row["accuracy"] = found["accuracy"]
     row["paper"] = PAPER.get(method) if protocol == "paper" else None
     row |= {"expected": found["expected_accuracy"], "NLL": found["nll"], "ECE": found["ece"]}
     row["lag"] = " ".join(_lag(column) for column in zip(*found["lag"], strict=True)) or "-"
@@ -170,7 +168,7 @@ def _lag(over_seeds: tuple[float, ...]) -> str:
     return f"{np.mean(over_seeds):.1f}" if np.isfinite(over_seeds).all() else "never"
 
 
-def _tried(config: Config, protocol: str, method: str, marks: dict[str, float]) -> list[dict[str, Any]]:
+def _tried(config: Config, protocol: str, method: str, marks: dict[str, float]) -> list[Any]:
     return [
         {"setting": setting, "validation": marks.get(f"validate-{protocol}-{method}-{i}")}
         for i, setting in enumerate(tried(config, method))

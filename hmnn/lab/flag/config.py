@@ -9,7 +9,7 @@ from hmnn.lab.flag.video import PROTOCOLS
 
 @dataclass(frozen=True)
 class Config:
-    """The paper's settings; `epochs_lstm`, `keep_dropconnect`, the starts and all of `diagonal_` are ours."""
+    """The paper's; `epochs_lstm`, `keep_dropconnect`, the starts and all `diagonal_` are ours."""
 
     window: int = 36
     validate_from: int = 100
@@ -47,37 +47,23 @@ class Config:
     draws: int = 50
 
 
+FEW = Config(seeds=1, memories=(0.75,), keeps=(1.0,), rates=(1e-4,), epochs_lstm=1)
+"""One seed, and little to choose from."""
 PROFILES = {
-    "smoke": Config(
+    "smoke": replace(
+        FEW,
         last=152,
         protocols=("paper",),
-        seeds=1,
         hidden=(8,),
         hidden_lstm=(8,),
-        memories=(0.75,),
-        keeps=(1.0,),
         jump_probs=(0.25, 0.75),
-        rates=(1e-4,),
         epochs=2,
-        epochs_lstm=1,
-        diagonal_centres=("previous",),
         diagonal_memories=(0.75,),
         diagonal_jump_scales=(0.02,),
         diagonal_epochs=10,
         draws=4,
     ),
-    "quick": replace(
-        Config(),
-        seeds=1,
-        memories=(0.75,),
-        keeps=(1.0,),
-        jump_probs=(0.75,),
-        rates=(1e-4,),
-        diagonal_centres=("previous",),
-        diagonal_memories=(1.0,),
-        epochs=50,
-        epochs_lstm=1,
-    ),
+    "quick": replace(FEW, jump_probs=(0.75,), diagonal_memories=(1.0,), epochs=50),
     "paper": Config(),
 }
 
@@ -87,7 +73,9 @@ def check(config: Config) -> None:
     names = ("window", "validate_from", "test_from", "last")
     window, validate, test, last = (_check.count(name, getattr(config, name)) for name in names)
     if not window < validate < test <= last:
-        raise ValueError(f"{', '.join(names)} must rise in this order. Got {window}, {validate}, {test}, {last}.")
+        raise ValueError(
+            f"{', '.join(names)} must rise in this order. Got {window}, {validate}, {test}, {last}."
+        )
     if "paper" not in config.protocols or not set(config.protocols) <= set(PROTOCOLS):
         raise _check.fail("protocols", "'paper', or 'paper' and 'clean'", config.protocols)
     _check.count("seeds", config.seeds)

@@ -9,16 +9,15 @@ import jax.numpy as jnp
 from hmnn.core.likelihoods import gaussian
 from hmnn.lab.flag.config import Config
 from hmnn.lab.flag.video import LOOP
-from hmnn.methods import Method, bbp, dropconnect, hmnn, lstm, persistence, shrinkage
+from hmnn.methods import Method, bbp, hmnn
+from hmnn.methods.dropconnect import dropconnect
+from hmnn.methods.lstm import lstm
+from hmnn.methods.persistence import persistence
+from hmnn.methods.shrinkage import shrinkage
 from hmnn.networks import Network, from_functions, mlp
 
-PAPER = {
-    "persistence": 0.2162,
-    "lstm": 0.2080,
-    "dropconnect": 0.2063,
-    "bbp": 0.1932,
-    "hmnn_paper": 0.1891,
-}
+PAPER = {"persistence": 0.2162, "lstm": 0.2080, "dropconnect": 0.2063}
+PAPER |= {"bbp": 0.1932, "hmnn_paper": 0.1891}
 """M as the paper prints it."""
 LABELS = {
     "persistence": "last frame",
@@ -57,7 +56,7 @@ def build(config: Config, kind: str, setting: dict[str, Any], size: int) -> Meth
         lags = {"persistence": 1, "shrinkage": 2, "loop": LOOP}  # every frame is stored twice
         return (shrinkage if kind == "shrinkage" else persistence)(size, lag=lags[kind])
     if kind == "lstm":
-        widths = {"hidden": config.hidden_lstm, "epochs": config.epochs_lstm}
+        widths: dict[str, Any] = {"hidden": config.hidden_lstm, "epochs": config.epochs_lstm}
         return lstm(size, size, "gaussian", **widths, **setting)
     diagonal = kind.endswith("_diagonal")
     network = _diagonal(size) if diagonal else mlp(size, config.hidden, size)
@@ -70,32 +69,22 @@ def build(config: Config, kind: str, setting: dict[str, Any], size: int) -> Meth
 
 
 def _printed(config: Config) -> dict[str, Any]:
-    return {
-        "likelihood": "gaussian",
-        "jump_scale": config.jump_scale,
-        "shrink": config.shrink,
-        "learning_rate": config.learning_rate / config.window,
-        "epochs": config.epochs,
-        "minibatch": None,
-        "keep_where": "all",
-        "start_rho": config.start_rho,
-        "initial_scale": config.initial_scale,
-    }
+    names = ("jump_scale", "shrink", "epochs", "start_rho", "initial_scale")
+    fixed = {"likelihood": "gaussian", "minibatch": None, "keep_where": "all"}
+    rate = {"learning_rate": config.learning_rate / config.window}
+    return {name: getattr(config, name) for name in names} | fixed | rate
 
 
 def _ours(config: Config) -> dict[str, Any]:
-    return _printed(config) | {
-        "likelihood": gaussian(config.diagonal_noise),
-        "jump_prob": config.diagonal_jump_prob,
-        "optimiser": "adam",
-        "learning_rate": config.diagonal_learning_rate,
-        "epochs": config.diagonal_epochs,
-        "start_rho": config.diagonal_start_rho,
-        "initial_scale": config.diagonal_initial_scale,
-    }
+    names = ("jump_prob", "learning_rate", "epochs", "start_rho", "initial_scale")
+    own = {name: getattr(config, f"diagonal_{name}") for name in names}
+    noise = {"likelihood": gaussian(config.diagonal_noise), "optimiser": "adam"}
+    return _printed(config) | own | noise
 
 
 @cache
 def _diagonal(size: int) -> Network:
     """One weight per component, times the last frame; it begins as the last frame."""
-    return from_functions(lambda key: jnp.ones(size), lambda weights, x: x * jnp.broadcast_to(weights, x.shape))
+    return from_functions(
+        lambda key: jnp.ones(size), lambda weights, x: x * jnp.broadcast_to(weights, x.shape)
+    )

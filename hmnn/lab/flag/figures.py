@@ -1,4 +1,4 @@
-"""The flag: a film of the forecasts, the error of every method frame by frame, and the paper's M."""
+"""The flag: the forecasts as a film, the error of every method by frame, and the paper's M."""
 
 import base64
 from typing import Any
@@ -37,10 +37,7 @@ def film(record: Record, view: View) -> Film | None:
 
 def _pictures(strip: dict[str, Any]) -> list[str]:
     """JPEG files as data URIs."""
-    content, ends = (
-        np.asarray(strip["jpeg"], np.uint8).tobytes(),
-        [int(end) for end in strip["ends"]],
-    )
+    content, ends = np.asarray(strip["jpeg"], np.uint8).tobytes(), list(map(int, strip["ends"]))
     files = [content[start:end] for start, end in zip([0, *ends], ends, strict=False)]
     return [f"data:image/jpeg;base64,{base64.b64encode(file).decode()}" for file in files]
 

@@ -1,4 +1,4 @@
-"""What the figures of the flag need: the error of every method, and one method's forecasts in pictures."""
+"""For the figures of the flag: the error of every method, and the forecasts of one in pictures."""
 
 import io
 from typing import Any, NamedTuple
@@ -44,11 +44,10 @@ def view(scene: Scene) -> dict[str, Any]:
     }
     if np.isfinite(scene.forecasts[scene.filmed]["mean"]).all():
         found["film"] = _film(scene, np.arange(config.test_from, config.last + 1, 2))
-    signals = {kind: diagnostics.signal(kept).get("drift") for kind, kept in scene.forecasts.items()}
     drift = {
-        kind: {leaf: values.astype(np.float16) for leaf, values in leaves.items()}
-        for kind, leaves in signals.items()
-        if leaves
+        kind: {leaf: values.astype(np.float16) for leaf, values in signal["drift"].items()}
+        for kind, kept in scene.forecasts.items()
+        if (signal := diagnostics.signal(kept))
     }
     return found | ({"drift": drift} if drift else {})
 

@@ -23,8 +23,9 @@ def run(config: Config, seed: int, monitor: Monitor) -> Outcome:
     """Choose settings on the validation frames, then run every method on both protocols."""
     check(config)
     grids = {kind: grid(config, kind) for kind in LABELS if kind not in FIXED}
+    end = config.test_from - 2
     trials = [
-        _job(config, f"validate-{kind}-{i}", "paper", kind, setting, 100 * seed, config.test_from - 2)
+        _job(f"validate-{kind}-{i}", (config, "paper", kind, setting, 100 * seed, end))
         for kind, tried in grids.items()
         for i, setting in enumerate(tried)
         if len(tried) > 1
@@ -34,15 +35,9 @@ def run(config: Config, seed: int, monitor: Monitor) -> Outcome:
     chosen = {kind: _best(tried, kind, marks) for kind, tried in grids.items()}
     runs = [
         _job(
-            config,
-            f"{protocol}-{kind}-{s}",
-            protocol,
-            kind,
-            chosen.get(kind, {}),
-            100 * seed + s,
-            config.last,
+            f"{p}-{kind}-{s}", (config, p, kind, chosen.get(kind, {}), 100 * seed + s, config.last)
         )
-        for protocol, kind in product(config.protocols, LABELS)
+        for p, kind in product(config.protocols, LABELS)
         for s in range(1 if kind in FIXED else config.seeds)
     ]
     results = jobs.run(runs, monitor, monitor.workers)
@@ -55,20 +50,13 @@ def _best(tried: list[dict[str, Any]], kind: str, marks: dict[str, float]) -> di
     return tried[int(np.argmin(np.nan_to_num(found, nan=np.inf)))]
 
 
-def _job(
-    config: Config,
-    name: str,
-    protocol: str,
-    kind: str,
-    setting: dict[str, Any],
-    seed: int,
-    last: int,
-) -> Job:
-    return Job(name, _watch, (config, protocol, kind, setting, seed, last), last - config.window)
+def _job(name: str, argument: tuple[Config, str, str, dict[str, Any], int, int]) -> Job:
+    """The argument is Config, protocol, kind, setting, seed and last frame."""
+    return Job(name, _watch, argument, argument[-1] - argument[0].window)
 
 
 def _watch(argument: Any, monitor: Monitor, name: str) -> dict[str, np.ndarray]:
-    """Watch the video to the frame before `last`: forecasts of frames window + 1 .. last, and how far to trust them."""
+    """Watch the video up to `last`: forecasts of frames window + 1 .. last, with deviations."""
     config, protocol, kind, setting, seed, last = argument
     stream = waving_flag(config.window, config.last + 1, protocol)
     method = build(config, kind, setting, stream[0].x.shape[1])
@@ -82,32 +70,30 @@ def _watch(argument: Any, monitor: Monitor, name: str) -> dict[str, np.ndarray]:
         signal = diagnostics.drift(info) if kind.startswith("hmnn") else {}
         kept.append(_forecast(config, kind, method, state, stream[i].y[-1:]) | signal)
         frame = i + config.window + 1
-        monitor.note(name, frame, diagnostics.numbers(info) | scores.noted(clip(protocol), frame, kept[-1]))
+        noted = scores.noted(clip(protocol), frame, kept[-1])
+        monitor.note(name, frame, diagnostics.numbers(info) | noted)
         if (i + 1) % EVERY == 0:
             monitor.checkpoint(name, state, kept)
         monitor.tick(f"{name}, frame {frame}")
     return {key: np.stack([step[key] for step in kept]) for key in kept[0]}
 
 
-def _forecast(config: Config, kind: str, method: Method, state: Any, frame: np.ndarray) -> dict[str, np.ndarray]:
+def _forecast(
+    config: Config, kind: str, method: Method, state: Any, frame: np.ndarray
+) -> dict[str, np.ndarray]:
     found = method.predict(state, frame, samples=config.draws if kind in BAYES else 0)
+    mean = {"mean": np.asarray(found.mean)[0]}
     if found.epistemic is None or found.aleatoric is None:
-        return {"mean": np.asarray(found.mean)[0]}
-    return {
-        "mean": np.asarray(found.mean)[0],
-        "sd": np.sqrt(np.asarray(found.epistemic + found.aleatoric))[0],
-    }
+        return mean
+    return mean | {"sd": np.sqrt(np.asarray(found.epistemic + found.aleatoric))[0]}
 
 
 def score(config: Config, seed: int, report: Report) -> float:
     """M of the HMNN with the paper's network on the validation frames, for `hmnn sweep`."""
     check(config)
     method = build(config, "hmnn_paper", grid(config, "hmnn_paper")[0], clip().codes.shape[1])
-    state, stream, means = (
-        method.init(100 * seed),
-        waving_flag(config.window, config.test_from),
-        list[np.ndarray](),
-    )
+    state, means = method.init(100 * seed), list[np.ndarray]()
+    stream = waving_flag(config.window, config.test_from)
     for i in range(config.test_from - 2 - config.window):
         state, _ = method.step(state, stream[i])
         means.append(np.asarray(method.predict(state, stream[i].y[-1:]).mean)[0])
@@ -124,14 +110,12 @@ def _single(*values: float) -> tuple[tuple[float], ...]:
 
 
 TENTHS = [k / 10 for k in range(11)]
-_SEARCH = Search(
-    grid={field: _single(*getattr(Config, field)) for field in ("memories", "keeps", "jump_probs")},
-    ranges={
-        "memories": _single(*TENTHS),
-        "keeps": _single(*TENTHS[3:]),
-        "jump_probs": _single(*TENTHS[1:10]),
-    },
-    score=score,
-    direction="minimize",
-)
-SEARCH = {"hmnn": _SEARCH}
+TRIED = {"memories": TENTHS, "keeps": TENTHS[3:], "jump_probs": TENTHS[1:10]}
+SEARCH = {
+    "hmnn": Search(
+        grid={field: _single(*getattr(Config, field)) for field in TRIED},
+        ranges={field: _single(*values) for field, values in TRIED.items()},
+        score=score,
+        direction="minimize",
+    )
+}

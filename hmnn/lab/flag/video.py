@@ -1,10 +1,11 @@
-"""The waving flag: a video, its principal components, and windows of them that slide frame by frame.
+"""The waving flag: a video, its principal components, and windows that slide over them.
 
-Two things to know about the video. Every frame is stored twice (frame 2k + 1 repeats 2k), and the clip is a loop of 140
-frames, so that from frame 140 on everything was seen before.
+Two things to know about the video. Every frame is stored twice (frame 2k + 1 repeats 2k), and the
+clip is a loop of 140 frames, so that from frame 140 on everything was seen before.
 """
 
 import io
+from dataclasses import replace
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -20,7 +21,7 @@ FRAMES, LOOP = 416, 140
 GREY = np.array([0.299, 0.587, 0.114], np.float32)
 LOGO, ABOVE = (slice(30, 60), slice(95, 200)), (slice(0, 30), slice(95, 200))
 VARIANCE = 0.999
-"""The share of the variance that is kept: 130 components when all frames are used, as in the paper."""
+"""The share of the variance that is kept: 130 components of all frames, as in the paper."""
 PROTOCOLS = {"paper": FRAMES, "clean": 100}
 """How many frames the components are fitted on; validation begins at frame 100."""
 
@@ -39,36 +40,28 @@ class Clip(NamedTuple):
     """Squared norm of each frame as it is."""
     shape: tuple[int, int]
 
-    def pixels(self, codes: Float[ndarray, "rows components"]) -> Float[ndarray, "rows height width"]:
+    def pixels(
+        self, codes: Float[ndarray, "rows components"]
+    ) -> Float[ndarray, "rows height width"]:
         """Frames from codes."""
         return (codes @ self.axes + self.centre).reshape(-1, *self.shape)
 
 
 def waving_flag(window: int = 36, frames: int = 300, protocol: str = "paper") -> Stream:
-    """The stream of the paper: time step t maps frames t .. t + window - 1 to the frames that follow them."""
+    """The paper's stream: step t maps each of `window` frames from t on to the frame after it."""
     frames = _check.count("frames", frames, least=window + 1)
     if frames > FRAMES:
         raise _check.fail("frames", f"at most {FRAMES}", frames)
     codes = clip(protocol).codes[:frames]
     stream = windows.sliding(codes, size=window, name="flag")
-    made = {
-        "protocol": protocol,
-        "components": codes.shape[1],
-        "fitted_on": PROTOCOLS[protocol],
-        "variance": VARIANCE,
-    }
-    return Stream(
-        stream.name,
-        stream.task,
-        stream.length,
-        stream.at,
-        {**stream.made, **made, "video": "vtflag.mpg"},
-    )
+    made = {"protocol": protocol, "components": codes.shape[1], "fitted_on": PROTOCOLS[protocol]}
+    made |= {"variance": VARIANCE, "video": "vtflag.mpg"}
+    return replace(stream, made=stream.made | made)
 
 
 @cache
 def clip(protocol: str = "paper") -> Clip:
-    """The video's components, fitted on all frames ("paper") or on those before validation ("clean")."""
+    """The video's components, of all frames ("paper") or of those before validation ("clean")."""
     _check.choice("protocol", protocol, PROTOCOLS)
     frames = decode(files.read("flag"), FRAMES)
     return encode(prepare(frames), PROTOCOLS[protocol])
@@ -88,7 +81,8 @@ def decode(content: bytes, expected: int | None = None) -> UInt8[ndarray, "frame
     except (av.error.FFmpegError, IndexError) as error:
         raise ValueError(f"The video must be whole. Got a damaged one ({error}).") from None
     if not found or expected not in (None, len(found)):
-        raise _check.fail("The video", f"whole, with {expected or 'some'} frames", f"{len(found)} frames")
+        allowed = f"whole, with {expected or 'some'} frames"
+        raise _check.fail("The video", allowed, f"{len(found)} frames")
     return np.stack(found)
 
 
@@ -100,21 +94,24 @@ def prepare(frames: UInt8[ndarray, "frames height width"]) -> Float[ndarray, "fr
 
 
 def encode(frames: Float[ndarray, "frames height width"], fitted_on: int) -> Clip:
-    """Principal components of the first `fitted_on` frames, as many as hold `VARIANCE`, and the codes of all frames.
+    """Fit principal components to the first `fitted_on` frames, and encode all frames by them.
 
-    There are far fewer frames than pixels, so the components come from the inner products of the frames. That is ten
-    times as fast as the singular values that scikit-learn takes, and equal to them.
+    As many components are kept as hold `VARIANCE`. There are far fewer frames than pixels, so they
+    come from the inner products of the frames: what scikit-learn gives, ten times as fast.
     """
     flat = frames.reshape(len(frames), -1)
     centre = flat[:fitted_on].mean(axis=0, dtype=np.float64).astype(flat.dtype)
     centred = flat - centre
-    values, vectors = np.linalg.eigh((centred[:fitted_on] @ centred[:fitted_on].T).astype(np.float64))
+    products = centred[:fitted_on] @ centred[:fitted_on].T
+    values, vectors = np.linalg.eigh(products.astype(np.float64))
     values, vectors = np.maximum(values[::-1], 0), vectors[:, ::-1]
     kept = int(np.searchsorted(np.cumsum(values) / values.sum(), VARIANCE, side="right")) + 1
     axes = (vectors[:, :kept] / np.sqrt(values[:kept])).T.astype(flat.dtype) @ centred[:fitted_on]
-    axes *= np.sign(axes[np.arange(kept), np.abs(axes).argmax(axis=1)])[:, None]  # else the sign is left to the library
+    largest = axes[np.arange(kept), np.abs(axes).argmax(axis=1)]
+    axes *= np.sign(largest)[:, None]  # else the sign is left to the library
     codes = centred @ axes.T
-    energy = _squares(codes) + 2 * codes.astype(np.float64) @ (axes @ centre).astype(np.float64) + _squares(centre)
+    mixed = 2 * codes.astype(np.float64) @ (axes @ centre).astype(np.float64)
+    energy = _squares(codes) + mixed + _squares(centre)
     rest = np.maximum(_squares(centred) - _squares(codes), 0)
     return Clip(codes, centre, axes, energy, rest, _squares(flat), frames.shape[1:])
 

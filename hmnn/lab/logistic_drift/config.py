@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 @dataclass(frozen=True)
 class Config:
-    """Rows, steps and degrees are the paper's; phi, c, the learning rate and gamma those of its moons.
+    """Rows, steps and degrees are the paper's; phi, c, learning rate and gamma those of its moons.
 
     The paper prints no other settings for this experiment; the rest is ours.
     """
@@ -19,7 +19,7 @@ class Config:
     jump_prob: float = 0.5
     shrink: float = math.exp(5)
     jump_scale: float = 0.25
-    """sigma of hmnn and hmnn_keep, chosen by validation (`hmnn sweep logistic-drift --method hmnn`)."""
+    """sigma of hmnn and hmnn_keep, chosen by `hmnn sweep logistic-drift --method hmnn`."""
     full_jump_scale: float = 0.4
     """sigma of hmnn_full, chosen likewise."""
     laplace_jump_scale: float = 0.6

@@ -78,7 +78,8 @@ def errors(record: Record, view: View) -> Figure | None:
         data += [shapes.line(name, steps, y, look(method, place), i) for i, y in pairs]
         rows += shapes.columns(method=method, t=steps, error=error, ratio=ratio)
     right = shapes.line("as it should be", steps, np.ones(len(steps)), TRUTH, 1, showlegend=True)
-    layout = shapes.stacked("time step", "error of the mean", "error / stated deviation", height=620)
+    names = "error of the mean", "error / stated deviation"
+    layout = shapes.stacked("time step", *names, height=620)
     shapes.logarithmic(layout, "yaxis", "yaxis2")
     caption = (
         f"Root mean squares over both weights, all runs and the last {steps[0]} time steps. Above, "
@@ -124,7 +125,8 @@ def drift(record: Record, view: View) -> Figure | None:
     """The drift signal of the methods whose kernel has a big jump."""
     found = [view[method] for method in _methods(record, view) if "jumps" in view[method]]
     signals = {
-        str(method["title"]): {"weights": method["jumps"][:, 0], "bias": method["jumps"][:, 2]} for method in found
+        str(method["title"]): {"weights": method["jumps"][:, 0], "bias": method["jumps"][:, 2]}
+        for method in found
     }
     steps, phi = np.arange(1, len(view.get("truth", ())) + 1), record["config"].get("jump_prob")
     caption = f"Mean over the runs. {made(record)}"

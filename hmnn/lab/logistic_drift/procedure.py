@@ -1,4 +1,4 @@
-"""Filter the logistic drift by every method, score the two weights, and choose settings for them."""
+"""Filter the logistic drift by every method, score the weights, and choose the settings."""
 
 import math
 from functools import partial
@@ -10,14 +10,15 @@ from jaxtyping import Float
 from numpy import ndarray
 
 from hmnn import _check
-from hmnn.core import full
 from hmnn.core.families import scale
+from hmnn.core.projections.laplace import Correlated, deviation
 from hmnn.data.drift import drifting_weights, logistic_drift
 from hmnn.data.streams import Stream
 from hmnn.lab import diagnostics, jobs
 from hmnn.lab.experiment import Monitor, Outcome, Report, Search, compared
 from hmnn.lab.logistic_drift.config import Config
-from hmnn.methods import Method, hmnn, kurle, laplace
+from hmnn.methods import Method, hmnn, kurle
+from hmnn.methods.laplace import laplace
 from hmnn.networks import linear
 
 BURN_IN = 10
@@ -34,6 +35,7 @@ TITLES = {
     "laplace": "Laplace filter, random walk (reference)",
     "hmnn_full": "HMNN with correlations",
 }
+METHODS = tuple(TITLES)
 
 
 def run(config: Config, seed: int, monitor: Monitor) -> Outcome:
@@ -51,9 +53,12 @@ def run(config: Config, seed: int, monitor: Monitor) -> Outcome:
     found = {m: np.stack([np.asarray(done[f"{m}-{i}"]) for i in runs]) for m in METHODS}
     metrics = {method: _scores(paths, truth) for method, paths in found.items()}
     titles = {method: title.format(keep=config.keep) for method, title in TITLES.items()}
-    table = [{"method": m, "rmse": s["rmse"], "z_rms": s["z_rms"], "what": titles[m]} for m, s in metrics.items()]
+    table = [
+        {"method": m, "rmse": s["rmse"], "z_rms": s["z_rms"], "what": titles[m]}
+        for m, s in metrics.items()
+    ]
     ours = {f"{m}: {key}": s[key] for m, s in metrics.items() for key in ("rmse", "z_rms")}
-    chosen = {field: getattr(config, field) for search in SEARCH.values() for field in search.grid}
+    chosen = _taken(config, *(field for search in SEARCH.values() for field in search.grid))
     view = {"truth": truth.astype(np.float32)} | {m: _view(titles[m], p) for m, p in found.items()}
     return Outcome(metrics, table, compared("logistic-drift", ours), chosen, view)
 
@@ -61,25 +66,28 @@ def run(config: Config, seed: int, monitor: Monitor) -> Outcome:
 def build(config: Config, method: str) -> Method:
     """A method by its name in the table."""
     if method in ("laplace", "hmnn_full"):
-        jumps = {"jump_scale": config.full_jump_scale, "jump_prob": config.jump_prob}
+        jumps: dict[str, Any] = {
+            "jump_scale": config.full_jump_scale,
+            "jump_prob": config.jump_prob,
+        }
         if method == "laplace":
             jumps = {"jump_scale": config.laplace_jump_scale, "jump_prob": 1.0}
-        common = {"memory": config.memory, "shrink": config.shrink}
-        return laplace(linear(2), "bernoulli", initial_scale=config.initial_scale, **common, **jumps)
-    names = ("optimiser", "learning_rate", "epochs", "initial_scale")
-    descent: dict[str, Any] = {name: getattr(config, name) for name in names} | {"minibatch": None}
+        jumps |= _taken(config, "memory", "shrink", "initial_scale")
+        return laplace(linear(2), "bernoulli", **jumps)
+    descent = _taken(config, "optimiser", "learning_rate", "epochs", "initial_scale")
+    descent["minibatch"] = None
     if method == "kurle":
-        law = {"memory": config.kurle_memory, "scale": config.kurle_scale}
+        law: dict[str, Any] = {"memory": config.kurle_memory, "scale": config.kurle_scale}
         return kurle(linear(2), "bernoulli", **law, **descent)
     if method == "hmnn_keep":
         descent |= {"keep": config.keep, "optimiser": config.keep_optimiser}
         descent |= {"learning_rate": config.keep_learning_rate}
-    names = ("memory", "jump_scale", "shrink", "jump_prob")
-    jumps = {name: getattr(config, name) for name in names}
+    jumps = _taken(config, "memory", "jump_scale", "shrink", "jump_prob")
     return hmnn(linear(2), "bernoulli", keep_where="all", **jumps, **descent)
 
 
-METHODS = tuple(TITLES)
+def _taken(config: Config, *names: str) -> dict[str, Any]:
+    return {name: getattr(config, name) for name in names}
 
 
 def _job(argument: Any, monitor: Monitor, name: str) -> Float[ndarray, "steps rows 3"]:
@@ -102,17 +110,17 @@ def _job(argument: Any, monitor: Monitor, name: str) -> Float[ndarray, "steps ro
 
 def _moments(state: Any, keep: float) -> Float[ndarray, "2 3"]:
     """E[w] = gamma m and the standard deviation of every weight, (w1, w2, bias)."""
-    if isinstance(state, full.State):
-        moments = np.asarray(state.law.mean), np.asarray(full.deviation(state.law))
+    if isinstance(state.posterior, Correlated):
+        moments = np.asarray(state.posterior.mean), np.asarray(deviation(state.posterior))
         return np.stack(moments).astype(np.float64)
     trees = state.posterior.location, jax.tree.map(scale, state.posterior.rho)
-    m, s = (np.concatenate([np.ravel(w.weight), np.ravel(w.bias)]).astype(np.float64) for w in trees)
+    m, s = (np.append(w.weight, w.bias).astype(np.float64) for w in trees)
     return np.stack([keep * m, np.sqrt(s**2 + keep * (1.0 - keep) * m**2)])
 
 
 def _jumps(info: Any) -> Float[ndarray, "rows 3"]:
     """The responsibility of the big jump in one row; none for a kernel without such a jump."""
-    if not np.isfinite(getattr(info, "drift", math.nan)):
+    if info.drift is None or not np.isfinite(info.drift):
         return np.empty((0, 3))
     by_leaf = info.drift_by_leaf
     return np.array([[by_leaf.weight, by_leaf.weight, by_leaf.bias]], np.float64)

@@ -1,4 +1,4 @@
-"""The page of some records: one document with its data in it, and the few files that it needs beside it."""
+"""The page of some records: one HTML document, with the data of its figures in it."""
 
 import re
 from typing import Any, NamedTuple
@@ -15,11 +15,13 @@ SCRIPTS = ("player.js", "legend.js", "figures.js", "films.js")
 LIVE = "live.js"
 """Only on a page that is served."""
 GENERATOR = "hmnn report"
+KINDS = {"what": None, "ours": "number", "paper": "number"}
+"""The columns of the overview, and the style of their cells."""
 POLICY = (
-    "default-src 'none'; script-src 'self' file:; style-src 'self' file: 'unsafe-inline'; img-src data: blob:; "
-    "connect-src {connect}; base-uri 'none'; form-action 'none'"
+    "default-src 'none'; script-src 'self' file:; style-src 'self' file: 'unsafe-inline'; "
+    "img-src data: blob:; connect-src {connect}; base-uri 'none'; form-action 'none'"
 )
-"""Nothing from elsewhere; `file:` is the folder itself when the page is read from disk, and plotly styles its SVG."""
+"""Nothing from elsewhere; `file:` is for a page read from disk; plotly styles its SVG inline."""
 
 
 class Entry(NamedTuple):
@@ -39,8 +41,8 @@ class Running(NamedTuple):
 
 
 def entry(record: dict[str, Any], section: Section) -> Entry:
-    """A record's place on the page; a stream has no summary, so its models' first scores stand in the overview."""
-    rows = [{key: row.get(key) for key in ("what", "ours", "paper")} for row in record.get("summary") or []]
+    """A record's place on the page; of a stream, the overview has the first score of each model."""
+    rows = [{key: row.get(key) for key in KINDS} for row in record.get("summary") or []]
     if not rows and isinstance(record.get("stream"), str):
         rows = [
             {"what": f"{key}, {model}", "ours": values[key], "paper": None}
@@ -54,35 +56,31 @@ def render(entries: list[Entry], running: list[Running]) -> bytes:
     """The document, index.html."""
     entries = _distinct(entries)
     main = [_overview(entries)] if entries else []
-    main += [_followed(i, run) for i, run in enumerate(running)] + [_section(e.section) for e in entries]
+    main += [_followed(i, run) for i, run in enumerate(running)]
+    main += [_section(entry.section) for entry in entries]
+    made = f"Made by hmnn {records.versions()['hmnn']} from its records; nothing on it is fetched."
+    kicker = element("p", "hmnn \u00b7 report", class_="kicker")
+    title = element("h1", "Neural networks whose weights move in time")
+    switch = element("button", "Dark theme", type="button", id="theme")
     body = element(
         "body",
         element("a", "Skip to the results", class_="skip", href="#main"),
-        _header(),
+        element("header", kicker, title, switch),
         _contents(entries, running),
         element("noscript", element("p", "Tables need no script; figures do.")),
         element("main", *main, id="main"),
-        element(
-            "footer",
-            element(
-                "p",
-                f"Made by hmnn {records.versions()['hmnn']} from its records; nothing on it is fetched.",
-            ),
-        ),
+        element("footer", element("p", made)),
     )
     return markup.render(element("html", _head(bool(running)), body, lang="en-GB"))
 
 
 def _head(live: bool) -> Element:
     scripts = [*SCRIPTS, *([LIVE] if live else [])]
+    policy = POLICY.format(connect="'self'" if live else "'none'")
     return element(
         "head",
         element("meta", charset="utf-8"),
-        element(
-            "meta",
-            http_equiv="Content-Security-Policy",
-            content=POLICY.format(connect="'self'" if live else "'none'"),
-        ),
+        element("meta", http_equiv="Content-Security-Policy", content=policy),
         element("meta", name="viewport", content="width=device-width, initial-scale=1"),
         element("meta", name="generator", content=GENERATOR),
         element("meta", name="referrer", content="no-referrer"),
@@ -94,12 +92,6 @@ def _head(live: bool) -> Element:
     )
 
 
-def _header() -> Element:
-    switch = element("button", "Dark theme", type="button", id="theme")
-    title = element("h1", "Neural networks whose weights move in time")
-    return element("header", element("p", "hmnn \u00b7 report", class_="kicker"), title, switch)
-
-
 def _contents(entries: list[Entry], running: list[Running]) -> Element:
     links = [element("a", "Overview", href="#overview")] if entries else []
     links += [element("a", run.title, href=f"#running-{i}") for i, run in enumerate(running)]
@@ -107,23 +99,21 @@ def _contents(entries: list[Entry], running: list[Running]) -> Element:
     for section, _ in entries:  # several runs of one experiment are told apart
         which = _run("span", section) if titles.count(section.title) > 1 else []
         links.append(element("a", section.title, *which, href=f"#{section.name}"))
-    return element("nav", element("ol", *(element("li", link) for link in links)), aria_label="Contents")
+    items = [element("li", link) for link in links]
+    return element("nav", element("ol", *items), aria_label="Contents")
 
 
 def _overview(entries: list[Entry]) -> Element:
-    kinds = {"what": None, "ours": "number", "paper": "number"}
-    head = element("tr", *(element("th", name, scope="col", class_=kind) for name, kind in kinds.items()))
+    heads = [element("th", name, scope="col", class_=kind) for name, kind in KINDS.items()]
     bodies = []
     for section, rows in entries:
         link = element("a", section.title, href=f"#{section.name}")
-        first = element(
-            "tr",
-            element("th", link, *_run("span", section), scope="rowgroup", colspan=str(len(kinds))),
-        )
-        lines = [element("tr", *(markup.cell(row.get(c), kind) for c, kind in kinds.items())) for row in rows]
-        bodies.append(element("tbody", first, *lines))
+        wide = {"scope": "rowgroup", "colspan": str(len(KINDS))}
+        cells = [[element("th", link, *_run("span", section), **wide)]]
+        cells += [[markup.cell(row.get(c), kind) for c, kind in KINDS.items()] for row in rows]
+        bodies.append(element("tbody", *(element("tr", *line) for line in cells)))
     caption = "Every experiment: our numbers beside the paper\u2019s, where it gives one."
-    box = markup.box(caption, element("thead", head), *bodies)
+    box = markup.box(caption, element("thead", element("tr", *heads)), *bodies)
     return element("section", element("h2", "Overview"), box, id="overview", class_="overview")
 
 
@@ -158,32 +148,23 @@ def _section(section: Section) -> Element:
 
 
 def _figure(section: Section, figure: Figure | Film) -> Element:
-    """A figure with its caption, how it was made, and its data; a script draws it when it comes near."""
+    """A figure with its caption and its data; a script draws it when the reader comes near."""
     anchor = f"{section.name}-{_slug(figure.name)}"
     height = figure.plot.get("layout", {}).get("height") if isinstance(figure, Figure) else None
-    drawing = element(
-        "div",
-        role="img",
-        class_="drawing",
-        aria_labelledby=f"{anchor}-title",
-        aria_describedby=f"{anchor}-caption",
-    )
-    seed = [f", seed {markup.words(section.settings['seed'])}"] if section.settings.get("seed") is not None else []
-    made = [
-        "Made by ",
-        element("code", section.command),
-        *seed,
-        "; ",
-        element("a", "settings", href=f"#{section.name}-settings"),
-        ".",
-    ]
+    title, caption = f"{anchor}-title", f"{anchor}-caption"
+    told = {"aria_labelledby": title, "aria_describedby": caption}
+    drawing = element("div", role="img", class_="drawing", **told)
+    seed = section.settings.get("seed")
+    said = "; " if seed is None else f", seed {markup.words(seed)}; "
+    link = element("a", "settings", href=f"#{section.name}-settings")
+    command = element("code", section.command)
     return element(
         "figure",
-        element("h3", figure.title, id=f"{anchor}-title"),
+        element("h3", figure.title, id=title),
         element("div", drawing, class_="drawn"),
         element("div", class_="controls"),
-        element("figcaption", figure.caption, id=f"{anchor}-caption"),
-        element("p", *made, class_="made"),
+        element("figcaption", figure.caption, id=caption),
+        element("p", "Made by ", command, said, link, ".", class_="made"),
         element("p", class_="downloads"),
         markup.data(_content(figure)),
         id=anchor,
@@ -194,42 +175,30 @@ def _figure(section: Section, figure: Figure | Film) -> Element:
 
 def _content(figure: Figure | Film) -> dict[str, Any]:
     columns = list(dict.fromkeys(key for row in figure.rows for key in row))
-    rows = {
-        "columns": columns,
-        "rows": [[row.get(column) for column in columns] for row in figure.rows],
-    }
+    lines = [[row.get(column) for column in columns] for row in figure.rows]
+    rows = {"columns": columns, "rows": lines}
     if isinstance(figure, Figure):
         return {"plot": markup.untagged(figure.plot), "csv": rows}
     for strip in figure.strips:
-        if len(strip["pictures"]) != len(figure.labels):
-            raise _check.fail(
-                f"pictures of {strip['label']!r}",
-                f"as many as labels, {len(figure.labels)}",
-                len(strip["pictures"]),
-            )
+        many, wanted = len(strip["pictures"]), len(figure.labels)
+        if many != wanted:
+            name = f"pictures of {strip['label']!r}"
+            raise _check.fail(name, f"as many as labels, {wanted}", many)
     return {"strips": figure.strips, "labels": figure.labels, "csv": rows}
 
 
 def _settings(section: Section) -> Element:
     pairs = []
-    for key, value in _flat(section.settings):
+    for key, value in records.flat(section.settings, "."):
         pairs += [element("dt", key), element("dd", markup.words(value))]
     summary = element("summary", "Command, seed and settings")
     command = element("pre", element("code", section.command), tabindex="0")
-    return element("details", summary, command, element("dl", *pairs), id=f"{section.name}-settings")
-
-
-def _flat(settings: dict[str, Any], before: str = "") -> list[tuple[str, Any]]:
-    """Settings within settings, each with its path."""
-    found = []
-    for key, value in settings.items():
-        nested = isinstance(value, dict) and value
-        found += _flat(value, f"{before}{key}.") if nested else [(f"{before}{key}", value)]
-    return found
+    anchor = f"{section.name}-settings"
+    return element("details", summary, command, element("dl", *pairs), id=anchor)
 
 
 def _distinct(entries: list[Entry]) -> list[Entry]:
-    """Sections of the same name, such as those of several seeds, get numbers, so that anchors are unique."""
+    """Entries whose sections have unique names; those of the same name get numbers."""
     taken, found = {"main", "theme", "overview"}, []
     for section, rows in entries:
         name, count = _slug(section.name), 1

@@ -18,9 +18,9 @@ SHORT = 32
 
 
 def element(tag: str, *children: Any, **attributes: str | None) -> Element:
-    """An element with attributes (class_ is class, aria_label aria-label; None: left out) and children or text."""
-    named = {key.rstrip("_").replace("_", "-"): value for key, value in attributes.items() if value is not None}
-    made = Element(tag, named)
+    """An element; class_ stands for class, aria_label for aria-label, and None is left out."""
+    given = {key: value for key, value in attributes.items() if value is not None}
+    made = Element(tag, {key.rstrip("_").replace("_", "-"): given[key] for key in given})
     last = None
     for child in children:
         if isinstance(child, Element):
@@ -35,13 +35,13 @@ def element(tag: str, *children: Any, **attributes: str | None) -> Element:
 
 def render(root: Element) -> bytes:
     """The document; what UTF-8 does not know becomes a question mark."""
-    text = "<!doctype html>\n" + ElementTree.tostring(root, encoding="unicode", method="html") + "\n"
-    return text.encode("utf-8", "replace")
+    text = ElementTree.tostring(root, encoding="unicode", method="html")
+    return f"<!doctype html>\n{text}\n".encode("utf-8", "replace")
 
 
 def data(value: Any) -> Element:
     """A script element with data that no browser runs; nothing inside can end it."""
-    text = json.dumps(records.plain(value), allow_nan=False, separators=(",", ":"))  # all of it ASCII
+    text = json.dumps(records.plain(value), allow_nan=False, separators=(",", ":"))  # ASCII only
     for sign in "<>&":
         text = text.replace(sign, f"\\u{ord(sign):04x}")
     return element("script", text, type="application/json")
@@ -57,14 +57,13 @@ def untagged(value: Any) -> Any:
 
 
 def table(caption: str, rows: list[dict[str, Any]]) -> Element:
-    """A table of rows in a box that scrolls by itself; its columns are the keys, the first one heads its row."""
+    """A table of rows in a box that scrolls; columns are the keys, and the first heads its row."""
     columns = list(dict.fromkeys(key for row in rows for key in row))
-    numeric = {c for c in columns if all(_is_number(row.get(c)) or row.get(c) is None for row in rows)}
-    kind = {column: "number" if column in numeric else None for column in columns}
+    kind = {c: "number" if all(_is_number(row.get(c)) for row in rows) else None for c in columns}
+    scope = dict.fromkeys(columns[:1], "row")
     head = element("tr", *(cell(c, kind[c], "col") for c in columns))
-    body = [
-        element("tr", *(cell(row.get(c), kind[c], "row" if c == columns[0] else None) for c in columns)) for row in rows
-    ]
+    cells = [[cell(row.get(c), kind[c], scope.get(c)) for c in columns] for row in rows]
+    body = [element("tr", *line) for line in cells]
     return box(caption, element("thead", head), element("tbody", *body))
 
 
@@ -82,7 +81,7 @@ def cell(value: Any, kind: str | None = None, scope: str | None = None) -> Eleme
 
 
 def words(value: Any) -> str:
-    """A value as a reader wants it: four decimals, or two digits where four decimals would show none."""
+    """A value as a reader wants it: four decimals, or two digits if it is tiny or huge."""
     if value is None or (isinstance(value, float) and not abs(value) < float("inf")):
         return "\u2013"
     if isinstance(value, bool):
@@ -99,6 +98,7 @@ def _decimal(value: float) -> str:
 
 
 def _is_number(value: Any) -> bool:
+    """Whether a cell holds a number, or nothing."""
     if isinstance(value, str):
         return NUMBER.fullmatch(value) is not None
-    return isinstance(value, int | float) and not isinstance(value, bool)
+    return isinstance(value, int | float | None) and not isinstance(value, bool)

@@ -5,17 +5,19 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from hmnn import _check, store
-from hmnn.lab import EXPERIMENTS, runs, streams
+from hmnn.lab import EXPERIMENTS, records, runs, streams
 from hmnn.lab.drawing.figure import Draw, Figure, Film, Record, View
 
 SETTINGS: tuple[str, ...] = ("seed", "profile", "set", "chosen", "settings", "made", "config")
 SETTINGS += ("workers", "seconds", "versions")
 PROFILES = {
-    "smoke": "This is the smoke profile: it shows that everything runs, and its numbers mean nothing.",
-    "quick": "This is the quick profile, smaller than the paper's: its numbers are not those of the experiment.",
+    "smoke": "This is the smoke profile: it shows that everything runs, and its numbers mean "
+    "nothing.",
+    "quick": "This is the quick profile, smaller than the paper's: its numbers are not those of "
+    "the experiment.",
 }
-NO_VIEW = "Some figures are missing: there is no view beside this record. Running the command again "
-NO_VIEW += "writes it."
+NO_VIEW = "Some figures are missing: there is no view beside this record. "
+NO_VIEW += "Running the command again writes it."
 UNKNOWN = "This page has no figures for records of this kind."
 BROKEN = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError)
 """What a record that is not as it should be makes a figure raise."""
@@ -55,14 +57,16 @@ def section(record: Record, view: View | None) -> Section:
     draws: tuple[Draw, ...] = ()
     if experiment is not None:
         title, question, draws = experiment.title, experiment.question, experiment.figures
-        rows, notes = table(record), _notes(record, view)
+        known = PROFILES.get(str(record.get("profile")))
+        rows, notes = table(record), [*([known] if known else []), *([] if view else [NO_VIEW])]
     elif not isinstance(name, str) and isinstance(record.get("stream"), str):
         title, question, draws = f"Stream: {record['stream']}", streams.QUESTION, streams.FIGURES
         rows, notes = streams.table(record), streams.notes(record)
     else:
         title, question, notes = str(name or "A record"), "", [UNKNOWN]
-        flat = _flat(record.get("metrics"))
-        rows = table(record) or [{"what": what, "ours": value} for what, value in flat]
+        flat = records.flat(record.get("metrics"), ", ")
+        shown = [(what, value) for what, value in flat if isinstance(value, int | float | str)]
+        rows = table(record) or [{"what": what, "ours": value} for what, value in shown]
     figures, failed = drawn(draws, record, view or {})
     anchor = str(name or f"stream-{record.get('stream', 'record')}")
     told = {key: record[key] for key in SETTINGS if record.get(key) not in (None, [], {})}
@@ -70,7 +74,9 @@ def section(record: Record, view: View | None) -> Section:
     return Section(anchor, title, question, command, told, rows, figures, [*notes, *failed])
 
 
-def drawn(draws: tuple[Draw, ...], record: Record, view: View) -> tuple[list[Figure | Film], list[str]]:
+def drawn(
+    draws: tuple[Draw, ...], record: Record, view: View
+) -> tuple[list[Figure | Film], list[str]]:
     """The figures of a record, and a sentence about each that the record cannot give."""
     figures, failed = list[Figure | Film](), list[str]()
     for draw in draws:
@@ -92,16 +98,3 @@ def table(record: Record) -> list[dict[str, Any]]:
     summary, keys = record.get("summary"), ("what", "ours", "paper")
     found = [row for row in summary if isinstance(row, dict)] if isinstance(summary, list) else []
     return [{key: row.get(key) for key in keys} for row in found]
-
-
-def _notes(record: Record, view: View | None) -> list[str]:
-    """What must be said of a run of an experiment."""
-    profile = PROFILES.get(str(record.get("profile")))
-    return [*([profile] if profile else []), *([] if view else [NO_VIEW])]
-
-
-def _flat(value: Any, path: tuple[str, ...] = ()) -> list[tuple[str, Any]]:
-    """The numbers and words in dictionaries of dictionaries, each with its path."""
-    if isinstance(value, dict):
-        return [row for key, inner in value.items() for row in _flat(inner, (*path, str(key)))]
-    return [(", ".join(path), value)] if isinstance(value, int | float | str) else []

@@ -2,7 +2,7 @@
 
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -12,11 +12,7 @@ from hmnn import _check
 from hmnn.lab.page.writing import INDEX
 
 HOST, PROGRESS, PIECE = "127.0.0.1", "progress", 1 << 20
-TYPES = {
-    ".html": "text/html; charset=utf-8",
-    ".js": "text/javascript; charset=utf-8",
-    ".css": "text/css; charset=utf-8",
-}
+TYPES = {".html": "html", ".js": "javascript", ".css": "css"}
 ALWAYS = {
     "Cache-Control": "no-store",
     "Content-Security-Policy": "frame-ancestors 'none'",
@@ -46,7 +42,7 @@ class Answer(NamedTuple):
 
 @contextmanager
 def served(site: Site, port: int = 0) -> Iterator[str]:
-    """Serve from threads of this process, until the block ends; the address. Port 0 is a free one."""
+    """Serve until the block ends, and give the address; port 0 takes a free one."""
     try:
         server = ThreadingHTTPServer((HOST, port), _handler(site))
     except (OSError, OverflowError):
@@ -71,25 +67,26 @@ def answer(site: Site, target: str) -> Answer:
     name = parts.path.lstrip("/") or INDEX
     content = site.files().get(name)
     if content is None:
-        return Answer(404, {"Content-Type": "text/plain"}, b"There is no such page.\n")
-    return Answer(200, {"Content-Type": TYPES[Path(name).suffix]}, content)
+        return Answer(404, _text(), b"There is no such page.\n")
+    return Answer(200, _text(TYPES[Path(name).suffix]), content)
+
+
+def _text(kind: str = "plain") -> dict[str, str]:
+    return {"Content-Type": f"text/{kind}; charset=utf-8"}
 
 
 def _progress(site: Site, number: int, asked: str) -> Answer:
-    """The whole lines of a progress file from an offset on; from its start if it is shorter, as it was begun anew."""
-    ended = site.ended(number)  # asked before the file is read, so that no line written before the end is missed
+    """The whole lines of a progress file from an offset on; from its start if it is shorter now."""
+    ended = site.ended(number)  # before the file is read, so that no line is missed
     start, lines = 0, b""
-    try:
-        with site.progress[number].open("rb") as file:
-            size = file.seek(0, 2)
-            start = int(asked) if asked.isdecimal() and int(asked) <= size else 0
-            file.seek(start)
-            lines = file.read(PIECE)
-    except FileNotFoundError:
-        pass
+    with suppress(FileNotFoundError), site.progress[number].open("rb") as file:
+        size = file.seek(0, 2)
+        start = int(asked) if asked.isdecimal() and int(asked) <= size else 0
+        file.seek(start)
+        lines = file.read(PIECE)
     lines = lines[: lines.rfind(b"\n") + 1]
-    headers = {"Content-Type": "text/plain; charset=utf-8", "Hmnn-Offset": str(start)}
-    return Answer(200, {**headers, "Hmnn-Record": "yes" if ended else "no"}, lines)
+    told = {"Hmnn-Offset": str(start), "Hmnn-Record": "yes" if ended else "no"}
+    return Answer(200, _text() | told, lines)
 
 
 def _handler(site: Site) -> type[BaseHTTPRequestHandler]:
@@ -99,38 +96,26 @@ def _handler(site: Site) -> type[BaseHTTPRequestHandler]:
         timeout = 60
 
         def do_GET(self) -> None:
-            self._send(self._answer(), body=True)
+            found = self._answer()
+            size = {"Content-Length": str(len(found.body))}
+            self.send_response(found.status)
+            for name, value in (ALWAYS | found.headers | size).items():
+                self.send_header(name, value)
+            self.end_headers()
+            if self.command != "HEAD":
+                self.wfile.write(found.body)
 
-        def do_HEAD(self) -> None:
-            self._send(self._answer(), body=False)
+        do_HEAD = do_GET  # noqa: N815
 
         def _answer(self) -> Answer:
             port = self.connection.getsockname()[1]
-            if self.headers.get("Host") not in (
-                f"{HOST}:{port}",
-                f"localhost:{port}",
-            ):  # DNS rebinding
-                return Answer(
-                    421,
-                    {"Content-Type": "text/plain"},
-                    b"This page is served to this machine only.\n",
-                )
+            ours = f"{HOST}:{port}", f"localhost:{port}"
+            if self.headers.get("Host") not in ours:  # DNS rebinding
+                return Answer(421, _text(), b"This page is served to this machine only.\n")
             try:
                 return answer(site, self.path)
             except (ValueError, OSError) as error:  # such as a record that is not one
-                return Answer(500, {"Content-Type": "text/plain; charset=utf-8"}, f"{error}\n".encode())
-
-        def _send(self, found: Answer, body: bool) -> None:
-            self.send_response(found.status)
-            for name, value in {
-                **ALWAYS,
-                **found.headers,
-                "Content-Length": str(len(found.body)),
-            }.items():
-                self.send_header(name, value)
-            self.end_headers()
-            if body:
-                self.wfile.write(found.body)
+                return Answer(500, _text(), f"{error}\n".encode())
 
         def log_message(self, *_: Any) -> None:
             pass

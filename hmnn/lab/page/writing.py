@@ -1,7 +1,8 @@
-"""The page on disk: index.html, the scripts and the style, and one file of plotly's for all figures."""
+"""The page on disk: index.html, the scripts, the style, and one file of plotly's."""
 
 import os
 import shutil
+from contextlib import suppress
 from importlib import resources
 from pathlib import Path
 
@@ -10,7 +11,8 @@ from hmnn.lab.page import document
 from hmnn.lab.page.document import Entry, Running
 
 INDEX = "index.html"
-FILES = {INDEX, document.PLOTLY, document.STYLE, document.THEME, *document.SCRIPTS}
+ASSETS = [document.STYLE, document.THEME, *document.SCRIPTS]
+FILES = {INDEX, document.PLOTLY, *ASSETS}
 
 
 def plotly() -> bytes:
@@ -24,24 +26,20 @@ def plotly() -> bytes:
 
 def files(entries: list[Entry], running: list[Running] | None = None) -> dict[str, bytes]:
     """All files of the page: name -> bytes."""
-    names = [
-        document.STYLE,
-        document.THEME,
-        *document.SCRIPTS,
-        *([document.LIVE] if running else []),
-    ]
+    names = ASSETS + ([document.LIVE] if running else [])
     assets = resources.files("hmnn.lab.page") / "assets"
     content = {name: (assets / name).read_bytes() for name in names}
     return {INDEX: document.render(entries, running or []), document.PLOTLY: plotly(), **content}
 
 
 def write(entries: list[Entry], out: Path) -> Path:
-    """Write the page into a folder, whole or not at all; one that is not a page of ours is refused."""
+    """Write the page into a folder, whole or not at all; a folder of anything else is refused."""
     out = Path(os.path.realpath(out))
     _ours(out)
     content = files(entries)
     out.parent.mkdir(parents=True, exist_ok=True)
-    temporary, old = (out.parent / f".{out.name}.{word}-{os.urandom(8).hex()}" for word in ("tmp", "old"))
+    unique = os.urandom(8).hex()
+    temporary, old = (out.parent / f".{out.name}.{word}-{unique}" for word in ("tmp", "old"))
     try:
         temporary.mkdir()
         for name, text in content.items():
@@ -63,14 +61,8 @@ def _ours(out: Path) -> None:
     """Refuse a folder that holds anything but a page of ours."""
     if not out.exists():
         return
-    names = set(os.listdir(out)) if out.is_dir() else {""}
-    if names - FILES or (names and f'content="{document.GENERATOR}"' not in _start(out / INDEX)):
+    names, start = set(os.listdir(out)) if out.is_dir() else {""}, b""
+    with suppress(OSError), (out / INDEX).open("rb") as file:
+        start = file.read(2000)
+    if names - FILES or (names and f'content="{document.GENERATOR}"'.encode() not in start):
         raise _check.fail("--out", "a new or empty folder, or that of a report", str(out))
-
-
-def _start(path: Path) -> str:
-    try:
-        with path.open("rb") as file:
-            return file.read(2000).decode("utf-8", "replace")
-    except OSError:
-        return ""

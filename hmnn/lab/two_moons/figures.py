@@ -1,5 +1,6 @@
 """The two moons: what the filter believes over the plane, and how its intervals go."""
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ SCENARIOS = {"separated": "moons apart", "overlapping": "moons that overlap"}
 LOOKS = {"separated": Look(BLUE, width=2.2), "overlapping": Look(VERMILION, width=2.2)}
 CLASSES = {"first class": AMBER, "second class": BLUE}
 BELIEF = [[0, "#f3c46b"], [0.5, "#f7f7f7"], [1, "#74b3dc"]]
-"""From a light tone of the first class to one of the second; white where they are equally probable."""
+"""From a light tone of the first class to one of the second; white where both are as probable."""
 ENDS = [[0, "#909090"], [1, "#909090"]]
 THIN = 2
 """In the surface and in the CSV files, every so many points of the grid."""
@@ -23,8 +24,7 @@ def plane(record: Record, view: View) -> Figure | None:
     """Probability above, interval length below, the points on both; a slider over time."""
     if not (steps := _steps(view)):
         return None
-    traces = list(range(12))
-    frames = [{"name": n, "data": _panels(view, t), "traces": traces} for t, n in enumerate(steps)]
+    frames = _frames(_panels, view, steps)
     layout = _plane_layout(view) | {"sliders": shapes.slider(steps, "turned by ")}
     caption = (
         "Above, the probability of the second class: white where the network finds both classes "
@@ -45,6 +45,12 @@ def _steps(view: View) -> list[str]:
     return [str(panel["title"]) for panel in view["separated"]]
 
 
+def _frames(draw: Callable[[View, int], list[Plot]], view: View, steps: list[str]) -> list[Plot]:
+    found = [draw(view, t) for t in range(len(steps))]
+    pairs = zip(steps, found, strict=True)
+    return [{"name": n, "data": data, "traces": list(range(len(data)))} for n, data in pairs]
+
+
 def _panels(view: View, t: int) -> list[Plot]:
     """Twelve traces: in each scenario both heatmaps, a contour, and the points on both."""
     data = list[Plot]()
@@ -54,11 +60,8 @@ def _panels(view: View, t: int) -> list[Plot]:
         p, length = numbers(panel["probability"], 3), numbers(panel["upper"] - panel["lower"], 3)
         data.append(_heat(p, BELIEF, "probability", 0.77, column == 1) | grid | above)
         data.append(_heat(length, "Viridis", "length", 0.23, column == 1) | grid | below)
-        rule: Plot = {
-            "type": "contour",
-            "z": p,
-            "contours": {"start": 0.5, "end": 0.5, "coloring": "none"},
-        }
+        half = {"start": 0.5, "end": 0.5, "coloring": "none"}
+        rule: Plot = {"type": "contour", "z": p, "contours": half}
         rule |= {"line": {"color": "#ffffff", "width": 2}, "hoverinfo": "skip"}
         data.append(rule | {"showscale": False, "showlegend": False} | grid | below)
         data += [_points(panel, label, colour, above) for label, colour in CLASSES.items()]
@@ -102,16 +105,13 @@ def _plane_layout(view: View) -> Plot:
     for panel in range(4):
         row, column = divmod(panel, 2)
         reach = _reach(view[list(SCENARIOS)[column]])
-        axis = {
-            "range": [-reach, reach],
-            "showgrid": False,
-            "zeroline": False,
-            "constrain": "domain",
-        }
-        across: dict[str, Any] = {"domain": wide[column], "anchor": shapes.axis("y", panel)}
-        up: dict[str, Any] = {"domain": high[row], "anchor": shapes.axis("x", panel)}
+        axis: Plot = {"range": [-reach, reach], "showgrid": False, "zeroline": False}
+        axis |= {"constrain": "domain"}
+        across: Plot = {"domain": wide[column], "anchor": shapes.axis("y", panel)}
+        across |= {"title": {"text": "x1" if row else ""}}
+        up: Plot = {"domain": high[row], "anchor": shapes.axis("x", panel)}
         up |= {"title": {"text": "" if column else "x2"}, "scaleanchor": shapes.axis("x", panel)}
-        layout[shapes.axis("xaxis", panel)] = axis | across | {"title": {"text": "x1" if row else ""}}
+        layout[shapes.axis("xaxis", panel)] = axis | across
         layout[shapes.axis("yaxis", panel)] = axis | up
     for words, x in zip(SCENARIOS.values(), (0.0, 0.53), strict=True):
         layout["annotations"].append(shapes.note(words, x, 1.01))
@@ -141,13 +141,11 @@ def surface(record: Record, view: View) -> Figure | None:
     if not (steps := _steps(view)):
         return None
     traces = list(range(6))
-    frames = [{"name": n, "data": _surfaces(view, t), "traces": traces} for t, n in enumerate(steps)]
+    frames = _frames(_surfaces, view, steps)
     reach = max(_reach(view[scenario]) for scenario in SCENARIOS)
     flat = {"range": [-reach, reach]}
-    scene: Plot = {
-        "xaxis": flat | {"title": {"text": "x1"}},
-        "yaxis": flat | {"title": {"text": "x2"}},
-    }
+    titles = {"xaxis": "x1", "yaxis": "x2"}
+    scene: Plot = {name: flat | {"title": {"text": text}} for name, text in titles.items()}
     scene["zaxis"] = {"title": {"text": "p"}, "range": [0, 1], "tickvals": [0, 0.5, 1]}
     eye, centre = {"x": 1.15, "y": -1.15, "z": 0.8}, {"x": 0, "y": 0, "z": -0.15}
     scene |= {"camera": {"eye": eye, "center": centre}}
@@ -177,15 +175,8 @@ def _surfaces(view: View, t: int) -> list[Plot]:
             if key == "probability":
                 look = {"colorscale": BELIEF, "opacity": 1.0}
             z = numbers(panel[key][::THIN, ::THIN], 3)
-            shape = {
-                "type": "surface",
-                "z": z,
-                "cmin": 0,
-                "cmax": 1,
-                "showscale": False,
-                "name": key,
-            }
-            data.append(shape | look | place)
+            shape = {"type": "surface", "z": z, "name": key, "showscale": False}
+            data.append(shape | {"cmin": 0, "cmax": 1} | look | place)
     return data
 
 

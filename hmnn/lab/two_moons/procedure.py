@@ -17,17 +17,8 @@ from hmnn.networks import mlp
 COLUMNS = ("t", "degrees", "accuracy", "length on data", "length off data")
 DOTS = 400
 """Points of each time step that are drawn; all are used for training."""
-BUILT: tuple[str, ...] = (
-    "memory",
-    "jump_scale",
-    "shrink",
-    "jump_prob",
-    "centre",
-    "keep",
-    "keep_where",
-    "optimiser",
-)
-BUILT += ("learning_rate", "start_rho", "epochs", "minibatch")
+BUILT: tuple[str, ...] = ("memory", "jump_scale", "shrink", "jump_prob", "centre", "keep")
+BUILT += ("keep_where", "optimiser", "learning_rate", "start_rho", "epochs", "minibatch")
 """Fields of the Config that `hmnn.methods.hmnn` takes under the same name."""
 
 
@@ -44,8 +35,8 @@ def run(config: Config, seed: int, monitor: Monitor) -> Outcome:
         for row in steps
     ]
     found = {scenario: _summary(steps) for scenario, steps in rows.items()}
-    view = {s: [_small(p) | diagnostics.signal(row) for row, p in steps] for s, steps in done.items()}
-    return Outcome(found, table, _rows(found), view=view)
+    small = {s: [_small(p) | diagnostics.signal(row) for row, p in done[s]] for s in done}
+    return Outcome(found, table, _rows(found), view=small)
 
 
 def build(config: Config) -> Method:
@@ -89,13 +80,8 @@ def _measure(
         "length on data": float(np.mean((np.asarray(fresh.upper) - np.asarray(fresh.lower))[:, 1])),
         "length off data": float(np.mean(length)) if off.any() else math.nan,
     }
-    panel |= {
-        "x": train.x,
-        "y": train.y,
-        "across": np.unique(grid[:, 0]),
-        "up": np.unique(grid[:, 1]),
-    }
-    return row, panel | {"title": f"{config.degrees[t]:.0f}°"}
+    panel |= {"across": np.unique(grid[:, 0]), "up": np.unique(grid[:, 1])}
+    return row, panel | {"x": train.x, "y": train.y, "title": f"{config.degrees[t]:.0f}°"}
 
 
 def _small(panel: dict[str, Any]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The settings of variational DropConnect on MNIST, and where they come from: the Config, or files of a search."""
+"""The settings of variational DropConnect on MNIST: the Config's own, or those of a search."""
 
 import json
 import math
@@ -18,8 +18,8 @@ Trials = dict[str, list[dict[str, Any]]]
 class Config:
     """Network, split, epochs, minibatch and the search's grids are the paper's; the rest is ours.
 
-    `jump_probs`, `jump_scales`, `shrinks`, `learning_rates` and `samples` have one value for each of `keeps`, or a
-    single one for all of them.
+    `jump_probs`, `jump_scales`, `shrinks`, `learning_rates` and `samples` have one value for each
+    of `keeps`, or a single one for all of them.
     """
 
     keeps: tuple[float, ...] = (0.25, 0.5, 0.75, 1.0)
@@ -30,9 +30,9 @@ class Config:
     samples: tuple[int, ...] = (1,)
     """N, draws of the weights for one gradient."""
     trials: int = 12
-    """Points of the paper's grids tried for each keep, whose best takes the place of the five fields above; or 0."""
+    """Grid points tried for each keep, whose best replaces the five fields above; or 0."""
     search: str = ""
-    """Files search.json of searches made before, with commas between them, instead of a search now."""
+    """Files search.json of earlier searches, with commas between, instead of a search now."""
     samples_at_most: int = 5
     """N, if a search found a larger one: a run with N = 5 takes five times as long."""
     seeds: int = 3
@@ -112,34 +112,34 @@ BEST = 3
 
 def check(config: Config) -> None:
     """Refuse settings that do not fit each other."""
-    _check.choice("schedule", config.schedule, SCHEDULES)  # forecasts run without it, and jobs would tell too late
+    _check.choice("schedule", config.schedule, SCHEDULES)  # jobs would tell too late
     for field in GRID:
-        if len(getattr(config, field)) not in (1, len(config.keeps)):
-            raise _check.fail(field, f"1 or {len(config.keeps)} values, as many as keeps", getattr(config, field))
-    for field, step in (
-        ("epochs", _check.count("chunk", config.chunk)),
-        ("search_epochs", SEARCH_CHUNK),
-    ):
+        if len(said := getattr(config, field)) not in (1, len(config.keeps)):
+            raise _check.fail(field, f"1 or {len(config.keeps)} values, as many as keeps", said)
+    steps = {"epochs": _check.count("chunk", config.chunk), "search_epochs": SEARCH_CHUNK}
+    for field, step in steps.items():
         if getattr(config, field) % step:
             raise _check.fail(field, f"a multiple of {step}", getattr(config, field))
 
 
 def refuse_both(config: Config) -> None:
     """Refuse a setting where a search is to find it."""
-    plain = Config()
-    for field in GRID:
-        if (config.trials or config.search) and (said := getattr(config, field)) != getattr(plain, field):
-            raise _check.fail(field, "left to the search, or set together with trials=0 and no search", said)
+    for field in GRID if config.trials or config.search else ():
+        if (said := getattr(config, field)) != getattr(Config, field):
+            allowed = "left to the search, or set together with trials=0 and no search"
+            raise _check.fail(field, allowed, said)
 
 
 def each(config: Config, found: Trials) -> dict[str, Config]:
-    """The Config of every keep, by its name in the record ("0.25"), with single values; the best found, if any are."""
+    """The Config of every keep, by its name in the record ("0.25"); with the best found, if any."""
     check(config)
     made = {}
     for i, keep in enumerate(config.keeps):
-        values: dict[str, Any] = {field: (at[i] if len(at := getattr(config, field)) > 1 else at[0],) for field in GRID}
+        given = {field: getattr(config, field) for field in GRID}
+        values: dict[str, Any] = {field: (at[i % len(at)],) for field, at in given.items()}
         if found:
-            values = {field: tuple(value) for field, value in found[str(keep)][0]["settings"].items()}
+            best = found[str(keep)][0]["settings"]
+            values = {field: tuple(value) for field, value in best.items()}
             values["samples"] = (min(*values["samples"], config.samples_at_most),)
         made[str(keep)] = replace(config, keeps=(keep,), search="", **values)
     return made
@@ -157,17 +157,18 @@ def read(config: Config) -> Trials:
 
 
 def ranked(config: Config, found: Trials) -> Trials:
-    """Best first: those that came to their end by their score, then those that came furthest by their last one."""
+    """Best first: trials that ended by their score, then those that came furthest by their last."""
 
     def rank(trial: dict[str, Any]) -> tuple[bool, int, float]:
-        epoch, last = max(((int(at), value) for at, value in trial["reports"].items()), default=(0, 0.0))
+        told = [(int(at), value) for at, value in trial["reports"].items()]
+        epoch, last = max(told, default=(0, 0.0))
         ended = trial["state"] == "complete"
         return ended, 0 if ended else epoch, trial["value"] if ended else last
 
     for keep in map(str, config.keeps):
         if not any(trial["state"] == "complete" for trial in found.get(keep, [])):
-            said = config.search or f"{config.trials} trials"
-            raise _check.fail("search", f"a search with a trial of keep = {keep} that came to its end", said)
+            allowed = f"a search with a trial of keep = {keep} that came to its end"
+            raise _check.fail("search", allowed, config.search or f"{config.trials} trials")
     return {str(keep): sorted(found[str(keep)], key=rank, reverse=True) for keep in config.keeps}
 
 

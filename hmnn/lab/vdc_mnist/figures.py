@@ -69,7 +69,9 @@ def validation(record: Record, view: View) -> Figure:
             dotted = drawn._replace(dash="dot", width=1.0)
             lines.append((tried, reached, dotted, {"showlegend": False}))
         name = _name(keep)
-        data += [shapes.line(name, x, y, thin, i, **more) for x, y, thin, more in lines for i in range(2)]
+        data += [
+            shapes.line(name, x, y, thin, i, **more) for x, y, thin, more in lines for i in range(2)
+        ]
     layout = shapes.stacked("epoch", "validation accuracy", "the same, enlarged", height=640)
     late = np.concatenate([seeds[:, length // 3 :].ravel() for seeds in curves.values()])
     late = late[np.isfinite(late)]
@@ -123,7 +125,10 @@ def reliability(record: Record, view: View) -> Figure | None:
     """Confidence against accuracy on the test images."""
     kinds = {"posterior mean": "mean", "mean over draws": "sampled"}
     kept = view.get("reliability", {})
-    found = {words: {keep: kept[keep][key] for keep in kept if key in kept[keep]} for words, key in kinds.items()}
+    found = {
+        words: {keep: kept[keep][key] for keep in kept if key in kept[keep]}
+        for words, key in kinds.items()
+    }
     looks = {keep: _look(keep, place) for place, keep in enumerate(_keeps(record))}
     caption = f"The test images of all seeds together. {made(record)}"
     return calibration.diagram(found, {keep: _name(keep) for keep in kept}, caption, looks)

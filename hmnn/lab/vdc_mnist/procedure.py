@@ -39,10 +39,8 @@ def run(config: Config, seed: int, monitor: Monitor) -> Outcome:
     refuse_both(config)
     trials = read(config) or _searched(config, seed, monitor)
     configs, seeds = each(config, trials), range(_check.count("seeds", config.seeds))
-    _as_begun(
-        monitor,
-        {keep: {field: getattr(own, field) for field in GRID} for keep, own in configs.items()},
-    )
+    chosen = {k: {field: getattr(own, field) for field in GRID} for k, own in configs.items()}
+    _as_begun(monitor, chosen)
     work = [
         Job(f"keep-{keep}-{i}", _train, (own, 100 * seed + i), own.epochs // own.chunk)
         for keep, own in configs.items()
@@ -55,20 +53,21 @@ def run(config: Config, seed: int, monitor: Monitor) -> Outcome:
 
 
 def _as_begun(monitor: Monitor, chosen: dict[str, Any]) -> None:
-    """Refuse to go on with other settings than the run began with: the files of a search may have changed since."""
+    """Refuse other settings than the run began with: the files of a search may have changed."""
     now, kept = json.dumps(chosen), monitor.keeper.kept("chosen")
     if kept is None:
         monitor.keeper.keep("chosen", {"result": now})
     elif kept["result"] != now:
-        raise _check.fail("search", f"such that this run keeps the settings it began with, {kept['result']}", now)
+        allowed = f"such that this run keeps the settings it began with, {kept['result']}"
+        raise _check.fail("search", allowed, now)
 
 
 def build(config: Config, epochs: int, whole: int = 0) -> Method:
-    """Bayes by Backprop with variational DropConnect, for a Config with single values; `whole` are all its epochs.
+    """Bayes by Backprop with variational DropConnect, for one keep; `whole` are all its epochs.
 
-    Its prior is the same at every step and theta goes on from the last, so that k steps of E / k epochs are the descent
-    of one step of E epochs, with other draws: the law of the result is the same. That holds for an optimiser with
-    memory too, whose state goes on (`restart` is False).
+    Its prior never changes and theta goes on from the last step, so that k steps of E / k epochs
+    have the law of one step of E epochs. That holds for an optimiser with memory too, whose state
+    goes on (`restart` is False).
     """
     updates = -(-config.train_rows // config.minibatch) * (whole or epochs)
     return bbp(
@@ -90,13 +89,9 @@ def build(config: Config, epochs: int, whole: int = 0) -> Method:
 
 
 def part(config: Config, name: str) -> Dataset:
-    """MNIST's first 50000 training images to learn, the others to validate, its test images to test."""
+    """MNIST's first 50000 training images to learn, the others to validate, its test images."""
     x, y, test_x, test_y = mnist()
-    rows = {
-        "train": config.train_rows,
-        "validation": config.validation_rows,
-        "test": config.test_rows,
-    }[name]
+    rows = getattr(config, f"{name}_rows")
     pools = {"train": (x[:HELD_OUT], y[:HELD_OUT]), "validation": (x[HELD_OUT:], y[HELD_OUT:])}
     images, labels = pools.get(name, (test_x, test_y))
     if _check.count(f"{name}_rows", rows) > len(images):
@@ -106,7 +101,7 @@ def part(config: Config, name: str) -> Dataset:
 
 
 def _train(argument: tuple[Config, int], monitor: Monitor, name: str) -> dict[str, Any]:
-    """Train in chunks of epochs with validation after each, then test; all NaN if the descent diverges."""
+    """Train in chunks of epochs, validate after each, then test; all NaN if it diverges."""
     config, seed = argument
     model = build(config, config.chunk, config.epochs)
     train, validation = part(config, "train"), part(config, "validation")
@@ -133,12 +128,11 @@ def _accuracy(model: Method, state: Any, data: Dataset) -> float:
 
 
 def _searched(config: Config, seed: int, monitor: Monitor) -> Trials:
-    """Search settings for every keep, kept beside the checkpoints; nothing if no trials are asked for."""
+    """Search settings for every keep, kept beside the checkpoints; nothing without trials."""
     if not _check.count("trials", config.trials, least=0):
         return {}
-    folder, sweeps = monitor.keeper.folder, dict[str, search.Sweep]()
-    for keep in map(str, config.keeps):
-        sweeps[keep] = search.open_(keep, halving(keep), "paper", config, seed, config.trials, None, folder)
+    how = "paper", config, seed, config.trials, None, monitor.keeper.folder
+    sweeps = {keep: search.open_(keep, halving(keep), *how) for keep in map(str, config.keeps)}
     if left := sum(map(search.left, sweeps.values())):
         _tell(config, monitor, left)
     for sweep in sweeps.values():
@@ -147,36 +141,37 @@ def _searched(config: Config, seed: int, monitor: Monitor) -> Trials:
 
 
 def _tell(config: Config, monitor: Monitor, trials: int) -> None:
-    """Say how long a search and the training after it will take, from what an epoch with one draw costs."""
+    """Say how long search and training will take, from what an epoch with one draw costs."""
     one = replace(config, keeps=config.keeps[:1], schedule="constant", samples=(1,))
-    whole = duration.seconds(partial(build, one), part(config, "train"), config.epochs) / max(1, monitor.workers)
+    processes = max(1, monitor.workers)
+    whole = duration.seconds(partial(build, one), part(config, "train"), config.epochs) / processes
     # All trials have the first chunk of epochs, a third of them two more, a ninth the rest.
     epochs = SEARCH_CHUNK * (1 + 2 / 3) + max(config.search_epochs - 3 * SEARCH_CHUNK, 0) / 9
     first = trials * float(np.mean(GRID["samples"])) * epochs / config.epochs * whole
     then = len(config.keeps) * config.seeds * config.samples_at_most * whole
-    line = f"search of {trials} trials: about {duration.words(first)}; then training: at most {duration.words(then)}"
-    duration.say(monitor, f"{line} with {max(1, monitor.workers)} processes")
+    line = f"search of {trials} trials: about {duration.words(first)}; "
+    line += f"then training: at most {duration.words(then)}"
+    duration.say(monitor, f"{line} with {processes} processes")
 
 
 def _forecast(monitor: Monitor, work: list[Job]) -> float:
     """Measure one epoch for each number of draws, and say how long all jobs will take."""
-    configs = {job.argument[0].samples: job.argument[0] for job in work if monitor.keeper.kept(job.name) is None}
-    plain = {n: replace(own, schedule="constant") for n, own in configs.items()}  # a cosine compiles for its length
-    cost = {n: duration.seconds(partial(build, own), part(own, "train"), own.epochs) for n, own in plain.items()}
-    return duration.tell(monitor, work, {job.name: cost.get(job.argument[0].samples, 0.0) for job in work})
+    left = [job.argument[0] for job in work if monitor.keeper.kept(job.name) is None]
+    cost = {}
+    for n, own in {own.samples: own for own in left}.items():
+        plain = replace(own, schedule="constant")  # a cosine compiles for its length
+        cost[n] = duration.seconds(partial(build, plain), part(own, "train"), own.epochs)
+    costs = {job.name: cost.get(job.argument[0].samples, 0.0) for job in work}
+    return duration.tell(monitor, work, costs)
 
 
 def score(keep: str, config: Config, seed: int, report: Report) -> float:
-    """Validation accuracy after `search_epochs`, for `hmnn sweep`; told on the way, so that bad trials end early."""
+    """Validation accuracy after `search_epochs`; told on the way, so that bad trials end early."""
     check(config)
     own = each(config, {})[keep]
     model = build(own, SEARCH_CHUNK, own.search_epochs)
-    train, validation, state, found = (
-        part(own, "train"),
-        part(own, "validation"),
-        model.init(100 * seed),
-        0.0,
-    )
+    train, validation = part(own, "train"), part(own, "validation")
+    state, found = model.init(100 * seed), 0.0
     for epoch in range(SEARCH_CHUNK, own.search_epochs + 1, SEARCH_CHUNK):
         state, _ = model.step(state, train)
         found = _accuracy(model, state, validation)
@@ -187,7 +182,8 @@ def score(keep: str, config: Config, seed: int, report: Report) -> float:
 
 def halving(keep: str) -> Search:
     """The search of one keep's settings over the paper's grids, with successive halving."""
-    return Search(dict(GRID), dict(GRID), partial(score, keep), "maximize", SEARCH_CHUNK, _fixed(keep))
+    grid = dict(GRID)
+    return Search(grid, grid, partial(score, keep), "maximize", SEARCH_CHUNK, _fixed(keep))
 
 
 def _fixed(keep: str) -> dict[str, Any]:

@@ -17,16 +17,16 @@ PAPER = {"0.25": 0.9838, "0.5": 0.9827, "0.75": 0.9825, "1.0": 0.9814}
 KEPT = np.linspace(0.5, 1.0, 51)
 """Shares of the test images that are answered, in the rejection curves."""
 POINTS = ("mean", "sampled")
-"""What may predict: the network at the posterior mean, or the mean over draws; validation chooses."""
+"""What may predict, as validation chooses: the posterior mean, or the mean over draws."""
 SCORES = ("validation", "test", "nll", "ece")
 Runs = dict[str, list[dict[str, Any]]]
 """keep -> the result of every seed."""
 CURVES = ("epistemic", "confidence")
-"""What an answer is withheld by: the variance over draws of the weights or, to compare, 1 - the top probability."""
+"""What an answer is withheld by: the variance over draws, or 1 - the top probability."""
 
 
 def test(config: Config, model: Method, state: Any, data: Dataset) -> dict[str, Any]:
-    """Scores at the posterior mean and over draws, and the accuracy on what is left when answers are withheld."""
+    """Scores at the posterior mean and over draws, and accuracy when some answers are withheld."""
     at_mean = model.predict(state, data.x, samples=config.draws)
     drawn = np.asarray(model.predict(state, data.x, point="sampled", samples=config.draws).mean)
     given, right = np.asarray(at_mean.mean), drawn.argmax(axis=1) == data.y
@@ -43,17 +43,14 @@ def test(config: Config, model: Method, state: Any, data: Dataset) -> dict[str, 
 
 def validation(config: Config, model: Method, state: Any, data: Dataset) -> dict[str, float]:
     """The accuracy on validation data of either prediction, by which one is chosen."""
-    settings = {"mean": {}, "sampled": {"samples": config.draws}}
-    given = {point: model.predict(state, data.x, point=point, **settings[point]).mean for point in POINTS}
+    draws = {"mean": {}, "sampled": {"samples": config.draws}}
+    given = {p: model.predict(state, data.x, point=p, **draws[p]).mean for p in POINTS}
     return {point: metrics.accuracy(np.asarray(p), data.y) for point, p in given.items()}
 
 
 def _proper(point: str, given: np.ndarray, y: np.ndarray) -> dict[str, float]:
-    return {
-        f"{point}_test": metrics.accuracy(given, y),
-        f"{point}_nll": metrics.log_loss(given, y),
-        f"{point}_ece": metrics.ece(given, y),
-    }
+    kinds = {"test": metrics.accuracy, "nll": metrics.log_loss, "ece": metrics.ece}
+    return {f"{point}_{name}": score(given, y) for name, score in kinds.items()}
 
 
 def nothing(config: Config) -> dict[str, Any]:
@@ -67,11 +64,7 @@ def nothing(config: Config) -> dict[str, Any]:
 
 
 def outcome(
-    config: Config,
-    runs: Runs,
-    configs: dict[str, Config],
-    trials: Trials,
-    forecast: float,
+    config: Config, runs: Runs, configs: dict[str, Config], trials: Trials, forecast: float
 ) -> Outcome:
     """Means over the seeds, each seed by itself, and every keep against 1.0 seed by seed."""
     found: dict[str, Any] = {keep: _keep(results) for keep, results in runs.items()}
@@ -94,7 +87,7 @@ def outcome(
 def _view(config: Config, runs: Runs, trials: Trials) -> dict[str, Any]:
     """What the figures need beside the record; keeps without a trial of a search are left out."""
     best = {keep: _reports(tried)[:BEST] for keep, tried in trials.items()}
-    curves = {keep: np.stack([run["validation"] for run in results]) for keep, results in runs.items()}
+    curves = {keep: np.stack([run["validation"] for run in runs[keep]]) for keep in runs}
     return {
         "epochs": np.arange(config.chunk, config.epochs + 1, config.chunk).astype(np.int32),
         "validation": {keep: rows.astype(np.float32) for keep, rows in curves.items()},
@@ -104,9 +97,10 @@ def _view(config: Config, runs: Runs, trials: Trials) -> dict[str, Any]:
 
 
 def _calibration(runs: list[dict[str, Any]]) -> dict[str, Any]:
-    """The reliability at the posterior mean and over draws, all seeds together; nothing if a run has none."""
+    """Reliability at the posterior mean and over draws, of all seeds; nothing if a run has none."""
     names = {"mean": "reliability", "sampled": "sampled_reliability"}
-    found = {name: diagnostics.pooled([run["test"].get(key) for run in runs]) for name, key in names.items()}
+    kept = {name: [run["test"].get(key) for run in runs] for name, key in names.items()}
+    found = {name: diagnostics.pooled(parts) for name, parts in kept.items()}
     return {name: value for name, value in found.items() if value}
 
 
@@ -115,13 +109,11 @@ def _tests(found: dict[str, Any]) -> np.ndarray:
 
 
 def _keep(runs: list[dict[str, Any]]) -> dict[str, Any]:
-    by_seed = {
-        f"{point}_{score}": [
-            float(run["chosen"][point] if score == "validation" else run["test"][f"{point}_{score}"]) for run in runs
-        ]
-        for point in POINTS
-        for score in SCORES
-    }
+    by_seed = dict[str, list[float]]()
+    for point in POINTS:
+        by_seed[f"{point}_validation"] = [float(run["chosen"][point]) for run in runs]
+        for name in (f"{point}_{score}" for score in SCORES[1:]):
+            by_seed[name] = [float(run["test"][name]) for run in runs]
     curves = np.stack([run["validation"] for run in runs])
     point = max(POINTS, key=lambda point: np.nan_to_num(np.mean(by_seed[f"{point}_validation"])))
     by_seed |= {score: by_seed[f"{point}_{score}"] for score in SCORES}
@@ -130,7 +122,9 @@ def _keep(runs: list[dict[str, Any]]) -> dict[str, Any]:
         **{key: float(np.mean(values)) for key, values in by_seed.items()},
         "by_seed": by_seed,
         "validation_by_chunk": curves.mean(axis=0).tolist(),
-        "rejection": {name: np.mean([run["test"][name] for run in runs], axis=0).tolist() for name in CURVES},
+        "rejection": {
+            name: np.mean([run["test"][name] for run in runs], axis=0).tolist() for name in CURVES
+        },
     }
 
 

@@ -1,9 +1,11 @@
 """The closed-form gradient is the gradient: against autodiff at the same noise, in blocks, and in whole filters."""
 
 import itertools
+from dataclasses import replace
 from functools import cache, partial
 from typing import NamedTuple
 
+import filters
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -11,12 +13,13 @@ import optax
 import pytest
 
 import hmnn
-from hmnn.core import families, filtering, kernels, likelihoods, mixtures, noise, objective, projection
+from hmnn._types import Batch
+from hmnn.core import families, filtering, kernels, likelihoods, mixtures, noise, objective
 from hmnn.core.cpu import gradients, hashing
 from hmnn.core.families import DropConnect, Gaussian, Noise, Posterior
-from hmnn.core.filtering import Model, Plan
-from hmnn.core.objective import Batch
-from hmnn.core.projection import Descent, Pace, Path
+from hmnn.core.filtering import Filter
+from hmnn.core.projections import descent
+from hmnn.core.projections.descent import Descent, Path
 
 ROWS = 16
 NETWORKS = {
@@ -33,7 +36,7 @@ def data(name, rows=ROWS):
     rng = np.random.default_rng(5)
     x = rng.normal(size=(rows, first)).astype(np.float32)
     y = x if first == last and first > 2 else rng.integers(0, max(last, 2), rows)
-    return Batch(jnp.asarray(x), jnp.asarray(y), jnp.array(rows))
+    return Batch(jnp.asarray(x), jnp.asarray(y), jnp.ones(rows))
 
 
 def law_of(weights, seed, dtype=None):
@@ -72,18 +75,26 @@ def worst(got, want):
     return max(float(e) for e in jax.tree.leaves(errors))
 
 
+class Model(NamedTuple):
+    """What a gradient of the free energy depends on, beside the network."""
+
+    kernel: kernels.Kernel
+    family: families.Family
+    likelihood: likelihoods.Likelihood
+
+
 @partial(jax.jit, static_argnums=0)
 def both(apply, model, old, theta, batch, words):
     """The gradient in closed form and by autodiff, at the same noise, a minibatch of ten."""
-    prior = filtering.prior(model, old)
+    prior = filters.prior(model.kernel, model.family, old)
     epsilon = hashing.hashed(words, 0, theta.location, model.family)
     loss = partial(objective.misfit, apply, model.likelihood, batch=batch)
-    whole = gradients.Turn(jnp.zeros((), jnp.int32), 1)
-    ready = gradients.ready(prior, model.family, theta.location)
-    return (
-        gradients.gradient(loss, theta, model.family, ready, epsilon, 0.1, whole),
-        objective.gradient(loss, theta, model.family, prior, epsilon, 0.1),
-    )
+
+    def slope(how):
+        way = gradients.chosen(how, theta.location, model.family, prior, 1)
+        return way(loss, theta, epsilon, 0.1, jnp.zeros((), jnp.int32))
+
+    return slope("closed"), slope("autodiff")
 
 
 def check(name, kernel, keep, tolerance=1e-5):
@@ -101,6 +112,10 @@ def test_the_jump_kernel_has_the_gradient_of_autodiff(name):
             check(name, kernels.jump(memory)._replace(centre=kernels.Centre(follow, anchor)), keep)
 
 
+def five_of_six():
+    return (jnp.arange(6) < 5).astype(float)
+
+
 def one_leaf(w, x):
     return jnp.tanh(x @ w)
 
@@ -110,7 +125,7 @@ def check_leaf(kernel, keep, shape=(30, 20), tolerance=1e-5):
     weights = jnp.asarray(np.random.default_rng(3).normal(size=shape), jnp.float32)
     model = Model(kernel, families.assign(weights, keep, "all"), likelihoods.gaussian(0.5))
     x = np.random.default_rng(4).normal(size=(6, shape[0])).astype(np.float32)
-    batch = Batch(jnp.asarray(x), jnp.zeros((6, shape[1])), jnp.array(5))
+    batch = Batch(jnp.asarray(x), jnp.zeros((6, shape[1])), five_of_six())
     words = noise.words(jax.random.key(4), weights)
     assert worst(*both(one_leaf, model, law_of(weights, 1), law_of(weights, 2), batch, words)) < tolerance
 
@@ -150,7 +165,7 @@ def test_in_double_precision_the_gradients_agree_to_ten_digits(float64, kind):
     weights = {"a": jnp.asarray(np.random.default_rng(3).normal(size=(2, 3))), "b": jnp.array(0.3)}
     old, theta = law_of(weights, 1), law_of(weights, 2)
     x = jnp.asarray(np.random.default_rng(4).normal(size=(6, 2)))
-    batch = Batch(x, jnp.ones(6), jnp.array(5))
+    batch = Batch(x, jnp.ones(6), five_of_six())
     words = noise.words(jax.random.key(4), weights)
     for keep in KEEPS:
         model = Model(kernels.KERNELS[kind](), families.assign(weights, keep, "all"), likelihoods.gaussian(0.5))
@@ -169,7 +184,7 @@ def test_a_wrong_sign_of_one_term_is_found():
 
     @jax.jit
     def signed(own, prior):
-        before = filtering.prior(model, old)
+        before = filters.prior(model.kernel, model.family, old)
         epsilon = hashing.hashed(words, 0, theta.location, model.family)
 
         def energy(theta):
@@ -231,15 +246,17 @@ def turns(blocks, updates, loss=waves):
     """Gradients at fixed noise and fixed theta, one for each update."""
     weights = jax.tree.map(jnp.zeros, LEAVES, is_leaf=lambda s: isinstance(s, tuple))
     old, theta = law_of(weights, 1), law_of(weights, 2)
-    model = Model(kernels.jump(), families.assign(weights, 0.6, "all"), likelihoods.gaussian())
-    epsilon = hashing.hashed(noise.words(jax.random.key(4), weights), 0, weights, model.family)
+    family = families.assign(weights, 0.6, "all")
+    epsilon = hashing.hashed(noise.words(jax.random.key(4), weights), 0, weights, family)
 
     @jax.jit
     def run(old, theta, updates):
-        prior = gradients.ready(filtering.prior(model, old), model.family, weights)
+        prior = filters.prior(kernels.jump(), family, old)
+        ready = gradients.ready(prior, family, weights)
 
         def one(update):
-            return gradients.gradient(loss, theta, model.family, prior, epsilon, 0.1, gradients.Turn(update, blocks))
+            turn = gradients.Turn(update, blocks)
+            return gradients.gradient(loss, theta, family, ready, epsilon, 0.1, turn)
 
         return jax.lax.map(one, updates)
 
@@ -259,12 +276,14 @@ def test_the_mean_over_a_cycle_of_blocks_is_the_full_gradient(double):
     assert worst(mean(jax.tree.map(lambda g: g[:-1], parts)), mean(full)) > 1e-4  # a cycle that is not whole
 
 
-def project(descent, pace, likelihood, family, prior, start, batch):
+@jax.jit
+def projected(parts, old, start, batch):
     """A whole descent, and how many of its epochs were undone."""
-    law = projection.ready(descent, family, prior, start.posterior.location)
-    found = (descent, pace, likelihood, family, law, projection.packed(start), batch)
-    path, undone = projection.descend(jax.random.key(0), *found)
-    return projection.unpacked(path), undone
+    prior = parts.projection.prior(parts, old)
+    path = Path(start, parts.projection.optimiser(0.1).init(start), jnp.zeros((), jnp.int32))
+    with jax.numpy_dtype_promotion("standard"):  # optax's Adam counts in integers
+        path, _, undone = descent.descend(parts, prior, path, jax.random.key(0), (), batch)
+        return path, undone
 
 
 @pytest.mark.usefixtures("small_leaves_too")
@@ -272,15 +291,20 @@ def test_an_epoch_of_whole_cycles_sums_to_the_full_gradient():
     """Through the projection: 24 minibatches, 8 and 6 blocks, an offset that the epoch chooses."""
     weights = {"a": jnp.zeros((16, 3)), "b": jnp.zeros(12)}
     old, theta = law_of(weights, 1), law_of(weights, 2)
-    model = Model(kernels.jump(), families.assign(weights, 0.6, "all"), likelihoods.gaussian(5.0), Pace(epochs=1))
-    start = Path(theta, recorder(None).init(theta), jnp.zeros((), jnp.int32))
-    batch = Batch(jnp.ones(24), jnp.zeros(24), jnp.array(24))
+    family = families.assign(weights, 0.6, "all")
+    batch = Batch(jnp.ones(24), jnp.zeros(24), jnp.ones(24))
+    how = Descent(epochs=1, optimiser=recorder, minibatch=1, source=fixed)
 
     def summed(blocks):
-        descent = Descent(lambda w, x: x * waves(w), recorder, 1, source=fixed, kl_blocks=blocks)
-        parts = (descent, model.pace, model.likelihood, model.family)
-        run = jax.jit(lambda prior: project(*parts, prior, start, batch)[0])
-        return run(filtering.prior(model, old)).optimiser
+        parts = Filter(
+            lambda key: weights,
+            lambda w, x: x * waves(w),
+            kernels.jump(),
+            family,
+            likelihoods.gaussian(5.0),
+            replace(how, kl_blocks=blocks),
+        )
+        return projected(parts, old, theta, batch)[0].optimiser
 
     assert worst(summed(8), summed(1)) < 2e-6
 
@@ -320,9 +344,9 @@ def test_small_leaves_pay_all_of_it_at_every_update():
     ],
 )
 def test_the_number_of_blocks_follows_that_of_the_minibatches(size, minibatch, rule, blocks):
-    descent = Descent(scalar_network, minibatch=minibatch, kl_weights=rule)
-    assert projection.blocks(descent, size) == blocks
-    assert projection.blocks(descent._replace(kl_blocks=5), size) == 5
+    how = Descent(minibatch=minibatch, kl_weights=rule)
+    assert descent.blocks(how, size) == blocks
+    assert descent.blocks(replace(how, kl_blocks=5), size) == 5
 
 
 # --- whole descents ---------------------------------------------------------------------------------------------------
@@ -330,18 +354,15 @@ SMALL = hmnn.linear(2, 2)
 
 
 @cache
-def projected(gradient, optimiser=optax.sgd, samples=1, source=hashing.hashed, family=None):
-    """Four epochs of four minibatches."""
+def reached(gradient, optimiser=optax.sgd, samples=1, source=hashing.hashed, family=None):
+    """The posterior after four epochs of four minibatches."""
     weights = SMALL.init(jax.random.key(0))
     family = families.assign(weights, 0.75, "all") if family is None else weights_like(weights, family)
-    model = Model(kernels.jump(), family, likelihoods.categorical(), Pace(1e-2, 4))
-    descent = Descent(SMALL.apply, optimiser, 16, samples, source=source, gradient=gradient)
+    settings = {"minibatch": 16, "samples": samples, "source": source, "gradient": gradient}
+    how = Descent(1e-2, 4, optimiser=optimiser, **settings)
+    parts = Filter(*SMALL, kernels.jump(), family, likelihoods.categorical(), how)
     theta, batch = law_of(weights, 2), data("2-50-50-2", 64)
-    start = Path(theta, optimiser(0.1).init(theta), jnp.zeros((), jnp.int32))
-    parts = (descent, model.pace, model.likelihood, model.family)
-    run = jax.jit(lambda prior: project(*parts, prior, start, batch))
-    with jax.numpy_dtype_promotion("standard"):  # optax's Adam counts in integers
-        path, undone = run(filtering.prior(model, law_of(weights, 1)))
+    path, undone = projected(parts, law_of(weights, 1), theta, batch)
     assert int(undone) == 0
     assert apart(path.posterior, theta) > 1e-2
     return path.posterior
@@ -357,14 +378,15 @@ def apart(a, b):
 
 @pytest.mark.parametrize(("optimiser", "samples"), [(optax.sgd, 1), (optax.adam, 2)], ids=["sgd", "adam"])
 def test_descents_by_closed_form_and_by_autodiff_reach_the_same_posterior(optimiser, samples):
-    ours, reference = (projected(way, optimiser, samples) for way in ("closed", "autodiff"))
+    ours, reference = (reached(way, optimiser, samples) for way in ("closed", "autodiff"))
     assert apart(ours, reference) < 1e-4
 
 
 def test_the_rule_takes_the_closed_form_where_it_can():
-    ours = projected("auto", optax.sgd, 1)
-    assert apart(ours, projected("closed", optax.sgd, 1)) == 0
-    assert apart(ours, projected("closed", source=noise.random)) > 1e-3  # the descents above shared their noise
+    ours = reached("auto", optax.sgd, 1)
+    assert apart(ours, reached("closed", optax.sgd, 1)) == 0
+    other = reached("closed", source=noise.random)
+    assert apart(ours, other) > 1e-3  # the descents above shared their noise
 
 
 # --- any other family ------------------------------------------------------------------------------------------------
@@ -393,15 +415,23 @@ def test_a_family_of_somebody_else_s_goes_by_autodiff():
     ours, plain = (Doubled(), DropConnect(0.5)), (Gaussian(), DropConnect(0.5))
     assert not gradients.applies(weights_like(weights, ours), weights)
     assert gradients.applies(weights_like(weights, plain), weights)
-    assert apart(projected("auto", family=ours), projected("autodiff", family=ours)) == 0
-    assert apart(projected("auto", family=ours), projected("auto", family=plain)) > 1e-3
+    assert apart(reached("auto", family=ours), reached("autodiff", family=ours)) == 0
+    assert apart(reached("auto", family=ours), reached("auto", family=plain)) > 1e-3
 
 
 def test_a_filter_of_somebody_else_s_family_runs():
-    model = Model(kernels.jump(), Doubled(), likelihoods.gaussian(0.5), Pace(5e-4, 200))
-    plan = Plan(lambda key: jnp.zeros(2), Descent(lambda w, x: x @ w))
+    parts = Filter(
+        lambda key: jnp.zeros(2),
+        lambda w, x: x @ w,
+        kernels.jump(),
+        Doubled(),
+        likelihoods.gaussian(0.5),
+        Descent(5e-4, 200),
+    )
     x = np.random.default_rng(0).normal(size=(64, 2)).astype(np.float32)
-    batch = Batch(jnp.asarray(x), jnp.asarray(x @ np.array([1.0, -2.0], np.float32)), jnp.array(64))
-    state, info = jax.jit(partial(filtering.step, plan))(model, filtering.init(jax.random.key(0), plan, model), batch)
+    y = x @ np.array([1.0, -2.0], np.float32)
+    batch = Batch(jnp.asarray(x), jnp.asarray(y), jnp.ones(64))
+    state = filtering.init(parts, jax.random.key(0))
+    state, info = jax.jit(filtering.step)(parts, state, batch)
     assert bool(info.finite)
     np.testing.assert_allclose(2.0 * state.posterior.location, [1.0, -2.0], atol=0.3)

@@ -8,15 +8,15 @@ import numpy as np
 import optax
 import pytest
 
+import hmnn
+from hmnn._types import Batch
 from hmnn.core import families, filtering, kernels, likelihoods
 from hmnn.core.cpu import layout
-from hmnn.core.cpu.layout import Layout
+from hmnn.core.cpu.layout import Laid, Layout
 from hmnn.core.families import DropConnect, Gaussian, Posterior
-from hmnn.core.filtering import Model
+from hmnn.core.filtering import Filter
 from hmnn.core.mixtures import Mixture
-from hmnn.core.objective import Batch
-from hmnn.core.projection import Descent, Pace
-from hmnn.methods import variational
+from hmnn.core.projections.descent import Descent
 from hmnn.networks import from_functions, mlp
 
 SIZES = (3, (50, 7, 50), 3)  # (50, 3) and (3, 50) both occur: one is turned, the other is not
@@ -56,13 +56,14 @@ def test_the_counters_of_a_network_that_is_one_number_are_not_laid():
     assert places.lay(state)[0].mu.location.groups[0] == 0.0
 
 
-def test_sums_are_those_of_the_leaves():
-    values = jax.tree.map(lambda w: jax.lax.complex(w, -w), WEIGHTS)
-    places = layout.of(WEIGHTS, FAMILY)
-    found = places.sums(places.lay(values))
-    jax.tree.map(lambda total, leaf: np.testing.assert_allclose(total, leaf.sum(), rtol=1e-6), found, values)
-    unknown = jax.tree.map(lambda w: jax.lax.complex(w, jnp.full_like(w, jnp.nan)), WEIGHTS)
-    assert np.isfinite(places.sums(places.lay(unknown))["a"].real)  # a kernel that has no drift signal
+def test_means_are_those_of_the_leaves():
+    places, negative = layout.of(WEIGHTS, FAMILY), jax.tree.map(jnp.negative, WEIGHTS)
+    unknown = jax.tree.map(lambda w: jnp.full_like(w, jnp.nan), WEIGHTS)
+    for second in (negative, unknown):  # unknown is the drift signal of a kernel that has none
+        found = places.means(places.lay(WEIGHTS), places.lay(second))
+        want = (jax.tree.map(jnp.mean, tree) for tree in (WEIGHTS, second))
+        for pair in zip(found, want, strict=True):
+            jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-6), *pair)
 
 
 def test_rates_lie_with_their_weights():
@@ -78,38 +79,69 @@ def fixed(words, i, weights, family):
     return jax.tree.map(lambda w: families.Noise(jnp.ones(w.shape, bool), jnp.full_like(w, 0.3)), weights)
 
 
-def stepped(optimiser=optax.sgd, kernel=None):
-    """Two time steps with fixed noise, and the plan and model they are of."""
-    net, rng = mlp(*SIZES), np.random.default_rng(0)
-    x = rng.normal(size=(64, 3)).astype(np.float32)
-    batch = Batch(jnp.asarray(x), jnp.asarray(x[:, ::-1].copy()), 64)
+def parts_of(optimiser=optax.sgd, kernel=None):
+    """A filter whose noise is fixed, of leaves that are small and of one that is not."""
+    net = mlp(*SIZES)
     family = families.assign(net.init(jax.random.key(0)), 0.6, "internal")
-    model = Model(kernel or kernels.jump(), family, likelihoods.gaussian(), Pace(1e-3, 5))
-    plan = filtering.Plan(net.init, Descent(net.apply, optimiser, minibatch=16, source=fixed))
+    how = Descent(1e-3, 5, optimiser=optimiser, minibatch=16, source=fixed)
+    return Filter(*net, kernel or kernels.jump(), family, likelihoods.gaussian(), how)
+
+
+def lies(parts):
+    """Whether a function of these parts computes with weights that are laid."""
+    state, seen = jax.eval_shape(filtering.init, parts, jax.random.key(0)), []
+
+    def look(parts, posterior):
+        seen.extend(isinstance(part, Laid) for part in (parts.family, posterior.location))
+        return posterior
+
+    back = jax.eval_shape(layout.as_it_lies(look), parts, state.posterior)
+    assert jax.tree.structure(back) == jax.tree.structure(state.posterior)
+    assert seen in ([True] * 2, [False] * 2)
+    return seen[0]
+
+
+def stepped(parts, lay):
+    """What is to be seen of two time steps, and the state after each."""
+    x = np.random.default_rng(0).normal(size=(64, 3)).astype(np.float32)
+    batch = Batch(jnp.asarray(x), jnp.asarray(x[:, ::-1].copy()), jnp.ones(64))
 
     @jax.jit
-    def run():
-        state, _ = filtering.step(plan, model, filtering.init(jax.random.key(1), plan, model), batch)
-        return filtering.step(plan, model, state, batch)
+    def step(parts, state):
+        start = parts.projection.start(parts, state)
+        after, notes = lay(filtering.update)(parts, state, batch, start)
+        return after, lay(report)(parts, state, after, batch, notes)
 
     with jax.numpy_dtype_promotion("standard"):  # optax's Adam counts in integers
-        return *run(), plan, model
+        first, told = step(parts, filtering.init(parts, jax.random.key(1)))
+        second, info = step(parts, first)
+    return (told, first._replace(key=0)), (info, second._replace(key=0))
 
 
-@pytest.mark.parametrize("optimiser", [optax.sgd, optax.adam])
-def test_a_time_step_is_the_same_either_way(optimiser, monkeypatch):
-    state, info, plan, model = stepped(optimiser)
-    places = filtering._layout(plan, model)
-    assert sorted(len(group) for group in places.groups) == [8]  # there is something to lay
-    monkeypatch.setattr(layout, "BY_WEIGHT", ())
-    plain, told, *_ = stepped(optimiser)
-    assert filtering._layout(plan, model).groups == ()
-    jax.tree.map(
-        lambda a, b: np.testing.assert_allclose(a, b, rtol=2e-4, atol=2e-5),
-        state._replace(key=0),
-        plain._replace(key=0),
-    )
-    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=2e-4, atol=2e-5), info, told)
+def report(parts, *arguments):
+    return parts.projection.report(parts, *arguments)
+
+
+def difference(a, b):
+    apart = jax.tree.map(lambda a, b: np.nanmax(np.abs(np.asarray(a) - b)), a, b)
+    return max(jax.tree.leaves(apart))
+
+
+@pytest.mark.parametrize(
+    ("optimiser", "kernel"),
+    [(optax.sgd, None), (optax.adam, None), (optax.sgd, kernels.static())],
+    ids=["sgd", "adam", "no drift signal"],
+)
+def test_a_time_step_is_the_same_either_way(optimiser, kernel):
+    parts = parts_of(optimiser, kernel)
+    assert lies(parts)  # there is something to lay
+    laid, plain = stepped(parts, layout.as_it_lies), stepped(parts, lambda function: function)
+    assert jax.tree.structure(laid) == jax.tree.structure(plain)
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=2e-4, atol=2e-5), laid, plain)
+    for info, _ in laid:
+        assert np.isfinite(info.free_energy)
+        assert np.isnan(info.drift) == (kernel is not None)
+    assert difference(laid[0][1].posterior, plain[1][1].posterior) > 1e-3
 
 
 class ByLeaf(NamedTuple):
@@ -123,42 +155,57 @@ class ByLeaf(NamedTuple):
 
 
 def test_who_looks_at_a_leaf_as_a_whole_finds_it_whole():
-    *_, plan, model = stepped()
-    assert filtering._layout(plan, model).groups
-    assert not filtering._layout(plan, model._replace(kernel=ByLeaf(kernels.jump().centre))).groups
-    masked = plan.descent._replace(optimiser=lambda rate: optax.lamb(rate))
-    assert not filtering._layout(plan._replace(descent=masked), model).groups
+    assert lies(parts_of())
+    assert not lies(parts_of(kernel=ByLeaf(kernels.jump().centre)))
+    assert not lies(parts_of(optimiser=optax.lamb))
+    assert not lies(parts_of(optimiser=lambda rate: optax.sgd(rate)))  # nobody knows what it does
 
 
-@pytest.mark.parametrize("kernel", [kernels.jump(), kernels.reset(), kernels.static(), kernels.ornstein_uhlenbeck()])
-def test_our_own_kernels_move_every_weight_by_itself(kernel):
-    *_, plan, model = stepped()
-    assert filtering._layout(plan, model._replace(kernel=kernel)).groups
+def cut_apart(kernel):
+    """Moved end to end and moved leaf by leaf."""
+    leaves = [jnp.linspace(-1.0, 2.0, 5), jnp.array([3.0, 0.1])]
+    laws = [Mixture((m, jnp.zeros(())), (0.6, 0.4), (m**2 + 0.1,), (1.0,)) for m in leaves]
+    whole = jax.tree.map(lambda *a: jnp.concatenate(a) if jnp.ndim(a[0]) else a[0], *laws)
+    one = kernel(whole, jnp.concatenate(leaves))
+    parts = [kernel(law, m) for law, m in zip(laws, leaves, strict=True)]
+
+    def flat(tree, size):
+        return [np.broadcast_to(leaf, (size,)) for leaf in jax.tree.leaves(tree)]
+
+    pairs = zip(flat(parts[0], 5), flat(parts[1], 2), strict=True)
+    return flat(one, 7), [np.concatenate(pair) for pair in pairs]
+
+
+@pytest.mark.parametrize("kind", sorted(kernels.KERNELS))
+def test_our_own_kernels_say_that_they_move_every_weight_by_itself_and_do(kind):
+    kernel = kernels.KERNELS[kind]()
+    assert kernel.weightwise
+    assert lies(parts_of(kernel=kernel))
+    np.testing.assert_allclose(*cut_apart(kernel), rtol=1e-6)
+
+
+def test_a_kernel_that_looks_at_a_leaf_as_a_whole_would_be_found():
+    together, apart = cut_apart(ByLeaf(kernels.jump().centre))
+    assert not np.allclose(together, apart, rtol=1e-2)
 
 
 @pytest.mark.parametrize(
-    "move",
-    [
-        lambda m: m - m.mean(),
-        lambda m: m * jnp.arange(m.size, dtype=m.dtype).reshape(m.shape),
-        lambda m: jnp.sort(m, axis=0),
-        lambda m: jnp.cumsum(m, axis=-1),
-        lambda m: m[::-1],
-        lambda m: m.T.reshape(m.shape),
-        lambda m: jax.nn.softmax(m, axis=-1),
-        jax.jit(lambda m: jnp.flip(m)),
-        lambda m: m + jax.random.normal(jax.random.key(0), m.shape),
-        lambda m: m + jnp.arange(4.0),
-        lambda m: m * np.ones((2, 3), np.float32),
-    ],
+    ("shape", "likelihood"),
+    [((8,), "gaussian"), ((8, 3), "gaussian"), ((), "learned_gaussian")],
+    ids=["y", "x", "noise"],
 )
-def test_what_looks_along_an_axis_does_not_treat_every_weight_by_itself(move):
-    assert not layout.weight_by_weight(move)
-
-
-@pytest.mark.parametrize("move", [jnp.exp, lambda m: jnp.where(m > 0, m, 0.5), lambda m: m + jnp.zeros_like(m) * 3.0])
-def test_what_is_done_to_every_weight_alike_treats_it_by_itself(move):
-    assert layout.weight_by_weight(move)
+def test_data_and_noise_that_are_shaped_like_the_weights_are_left_alone(shape, likelihood):
+    """Eight rows of three columns, and a network that is one array."""
+    net = from_functions(lambda key: jnp.ones(shape), lambda w, x: x[:, :1] * jnp.sum(w))
+    x = np.random.default_rng(0).normal(size=(8, 3)).astype("f")
+    how = hmnn.descent(epochs=2, source=fixed)
+    method = hmnn.build(net, likelihood, kernels.jump(), projection=how)
+    assert lies(method.parts)
+    state, info = method.step(method.init(0), (x, x[:, 0]))
+    batch = Batch(x, x[:, 0], np.ones(8, "f"))
+    plain, other = jax.jit(filtering.step)(method.parts, method.init(0), batch)
+    np.testing.assert_allclose(state.posterior.location, plain.posterior.location, rtol=1e-5)
+    np.testing.assert_allclose(info.free_energy, other.free_energy, rtol=1e-5)
 
 
 class ByWeight(NamedTuple):
@@ -174,7 +221,8 @@ class ByWeight(NamedTuple):
 
 def test_a_kernel_may_have_a_number_for_every_weight():
     net = from_functions(lambda key: jnp.zeros((4,)), lambda w, x: x @ w[:, None])
-    method = variational.build(net, "gaussian", ByWeight(kernels.jump().centre, jnp.array([0.0, 0.0, 9.0, 9.0])))
+    kernel = ByWeight(kernels.jump().centre, jnp.array([0.0, 0.0, 9.0, 9.0]))
+    method = hmnn.build(net, "gaussian", kernel)
     rng = np.random.default_rng(0)
     state, _ = method.step(method.init(0), (np.zeros((5, 4), np.float32), rng.normal(size=(5, 1)).astype("f")))
     widths = jax.nn.softplus(state.posterior.rho)

@@ -6,13 +6,13 @@ import numpy as np
 from jaxtyping import Float, Shaped
 from numpy import ndarray
 
-from hmnn.methods.natural import JOINT
+from hmnn.core.projections.natural import JOINT
 
 MOST = 8192
 """Rows are written out more than once, for their weight, up to so many in all."""
 
 
-class Batch(NamedTuple):
+class WeightedRows(NamedTuple):
     """Rows, their targets and their weights."""
 
     x: Float[ndarray, "rows columns"]
@@ -20,7 +20,7 @@ class Batch(NamedTuple):
     weight: Float[ndarray, " rows"]
 
 
-def merged(data: Batch) -> Batch:
+def merged(data: WeightedRows) -> WeightedRows:
     """Equal rows as one with the sum of their weights, without those of weight 0.
 
     So weight k is the same as k equal rows, bit for bit, also in single precision and where the rows fill many lots.
@@ -30,21 +30,21 @@ def merged(data: Batch) -> Batch:
     real = data.weight > 0
     x, y, weight = (a[real] for a in data)
     if len(x) < 2:
-        return Batch(x, y, weight)
+        return WeightedRows(x, y, weight)
     cells = np.column_stack([x, y]) + 0.0  # -0.0 is 0.0, but has other bytes
     names = np.ascontiguousarray(cells).view(np.dtype((np.void, cells.itemsize * cells.shape[1])))[:, 0]
     _, first, place = np.unique(names, return_index=True, return_inverse=True)
     appeared = np.argsort(np.argsort(first))
     order = np.lexsort((np.arange(len(first)), appeared // JOINT))
     total = np.bincount(place, weights=weight)
-    return Batch(x[first][order], y[first][order], total[order])
+    return WeightedRows(x[first][order], y[first][order], total[order])
 
 
-def written_out(data: Batch) -> Batch:
+def written_out(data: WeightedRows) -> WeightedRows:
     """The rows as often as their mean weight says, with a share of their weight each time.
 
     Many rows of one step are taken in turn, each lot from where the last one led; so heavy rows should be too.
     """
     rows = len(data.x)
     times = round(min(max(data.weight.sum() / rows, 1.0), max(MOST // rows, 1)))
-    return Batch(np.tile(data.x, (times, 1)), np.tile(data.y, times), np.tile(data.weight / times, times))
+    return WeightedRows(np.tile(data.x, (times, 1)), np.tile(data.y, times), np.tile(data.weight / times, times))

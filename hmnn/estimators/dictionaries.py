@@ -1,6 +1,7 @@
 """Rows as dictionaries: places for features, rows that wait, a network that grows."""
 
 import math
+import warnings
 from collections.abc import ItemsView, Iterable, Mapping
 from typing import Any
 
@@ -10,18 +11,21 @@ from numpy import ndarray
 from hmnn import _check
 from hmnn._types import Number
 from hmnn.core import kernels
-from hmnn.core.natural import Outlook
-from hmnn.estimators import engine, growth, inputs
-from hmnn.estimators.engine import Engine, Memory, Settings
-from hmnn.estimators.inputs import Scaler
+from hmnn.core.prediction import Prediction
+from hmnn.estimators import growth, scaling
+from hmnn.estimators.learned import Learned, nothing
+from hmnn.estimators.scaling import Scaler
 from hmnn.estimators.scikit import whole
+from hmnn.methods import method, streams
+from hmnn.methods.padding import default_float
+from hmnn.methods.streams import Settings, StreamFilter
 
 WAITING = 1023
 """So many rows may wait to be learned; with one that is asked they fill a size that is compiled."""
 
 
-class Rows:
-    """What both models share: parameters, places of features, rows that wait, the memory.
+class DictionaryModel:
+    """What both models share: parameters, places of features, rows that wait, what was learned.
 
     What is refused leaves no trace: a row or a table is checked whole before anything of it is kept.
     """
@@ -35,8 +39,8 @@ class Rows:
         jump_prob: Number = 0.5,
         initial_scale: Number = 0.3,
         level_scale: Number = 0.03,
-        standardise: Any = True,
-        seed: Any = None,
+        standardise: bool = True,
+        seed: int | None = None,
     ) -> None:
         self.hidden = hidden
         self.memory = memory
@@ -50,28 +54,35 @@ class Rows:
         self._places: dict[Any, int] = {}
         self._columns = 8
         self._waiting: list[tuple[ndarray, float | int]] = []
-        self._learned: Memory | None = None
-        self._machine()  # a bad parameter is told at once
+        self._learned: Learned | None = None
+        self._built = self._build(self._columns, self._targets())  # a bad parameter is told at once
         if not isinstance(standardise, bool | np.bool_):
             raise _check.fail("standardise", "True or False", standardise)
         if seed is not None:
             _check.count("seed", seed, least=0)
 
-    def _settings(self) -> Settings:
+    def _build(self, columns: int, targets: tuple[int, str]) -> StreamFilter:
         names = [name for name in Settings._fields if name in self.__dict__]
-        return Settings(**{name: getattr(self, name) for name in names}, projection="natural")
+        settings = Settings(**{name: getattr(self, name) for name in names} | {"projection": "natural"})
+        return streams.build(settings, columns, *targets)
 
-    def _shape(self) -> tuple[int, str]:
+    def _targets(self) -> tuple[int, str]:
         """Outputs and likelihood of the network."""
-        return 1, "gaussian"
+        return 1, "learned_gaussian"
 
-    def _machine(self) -> Engine:
-        return engine.engine(self._settings(), self._columns, *self._shape())
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__ | {"_built": None}  # compiled programs are made again
 
-    def _now(self) -> Memory:
+    def _filter(self) -> StreamFilter:
+        if self._built is None:
+            self._built = self._build(self._columns, self._targets())
+        return self._built
+
+    def _now(self) -> Learned:
         if self._learned is None:
             seed = int(np.random.default_rng().integers(2**31)) if self.seed is None else int(self.seed)
-            self._learned = engine.start(self._machine(), seed, self._columns)
+            state = self._filter().init(seed)
+            self._learned = nothing(state, scaling.empty(self._columns), scaling.empty(1))
         return self._learned
 
     def _row(self, values: dict[Any, float]) -> ndarray:
@@ -85,24 +96,24 @@ class Rows:
         new = [name for name in names if name not in self._places]
         places = self._places | {name: len(self._places) + i for i, name in enumerate(sorted(new, key=repr))}
         if len(places) > self._columns:
-            self._grow(1 << (len(places) - 1).bit_length(), self._shape())
+            self._grow(1 << (len(places) - 1).bit_length(), self._targets())
         self._places = places
 
-    def _grow(self, columns: int, shape: tuple[int, str]) -> None:
+    def _grow(self, columns: int, targets: tuple[int, str]) -> None:
         """A wider network: what was learned stays, what is new is as at the start."""
-        memory, old = self._now(), self._machine()
-        new = engine.engine(self._settings(), columns, *shape)
-        fresh = engine.start(new, memory.seed, columns)
-        law = growth.embedded(old, new, memory.law, fresh.law)
-        self._columns = columns
-        self._learned = memory._replace(law=law, x=inputs.grown(memory.x, columns))
+        learned, old, new = self._now(), self._filter(), self._build(columns, targets)
+        fresh = method.init(new.few, learned.filter.key)
+        law = growth.embedded(old.few, new.few, learned.filter.posterior, fresh.posterior)
+        self._columns, self._built = columns, new
+        state = learned.filter._replace(posterior=law)
+        self._learned = learned._replace(filter=state, x=scaling.grown(learned.x, columns))
 
     def _arrive(self, x: Any, new: bool) -> ndarray:
         """A row in its places, ready to wait; `new` says that the row brings more than features."""
         values = {name: number(name, value) for name, value in features(x)}
         strange = not values.keys() <= self._places.keys()
         if new or strange or len(self._waiting) >= WAITING:
-            self._flush()  # a row that waits may be refused now; nothing of this one is kept yet
+            self._flush()
         if strange:
             self._admit(values)
         return self._row(values)
@@ -112,26 +123,28 @@ class Rows:
         if self._waiting:
             self._settle(np.zeros((0, self._columns)))
 
-    def _ask(self, x: Any) -> Outlook:
+    def _ask(self, x: Any) -> Prediction:
         """Learn the rows that wait, and look at one more without learning it, in one call."""
         known = {name: number(name, value) for name, value in features(x) if name in self._places}
-        seen = self._settle(self._row(known)[None])
-        return Outlook(*(a[-1:] for a in seen))
+        return self._settle(self._row(known)[None])
 
-    def _settle(self, asked: ndarray) -> Outlook:
-        """Learn the rows that wait, then look at others; a row whose update is not finite is left out, and told."""
-        waiting = self._waiting
+    def _settle(self, asked: ndarray) -> Prediction:
+        """Learn the rows that wait, then look at others.
+
+        A row whose update is not finite is left out, with a warning: who asks now is not to blame for an older row.
+        """
+        waiting, self._waiting = self._waiting, []
         try:
-            seen = self._take(*_stacked(waiting, self._columns), asked)
+            return self._take(*_stacked(waiting, self._columns), asked)
         except _check.DivergenceError:
             refused = sum(not self._taken(row) for row in waiting)
-            self._waiting = []
-            raise _check.DivergenceError(
-                f"The update by {refused} of the last {len(waiting)} rows is not finite; the model is as without them. "
-                "Look for outliers in the data."
-            ) from None
-        self._waiting = []
-        return seen
+        warnings.warn(
+            f"The update by {refused} of the last {len(waiting)} rows is not finite; the model is as without them. "
+            "Look for outliers in the data.",
+            RuntimeWarning,
+            stacklevel=4,
+        )
+        return self._take(np.zeros((0, self._columns)), np.zeros(0), asked)
 
     def _taken(self, row: tuple[ndarray, float | int]) -> bool:
         """Whether a row could be learned."""
@@ -141,23 +154,25 @@ class Rows:
             return False
         return True
 
-    def _take(self, x: ndarray, y: ndarray, asked: ndarray) -> Outlook:
-        """Learn rows in turn, then look at others."""
-        memory = self._now()
-        learned, scaled, target = x, memory.x, memory.y
-        if len(x):
-            scaled, learned = inputs.followed(memory.x, x)
-            y, target = self._target(memory, y)
-        rows = np.concatenate([learned, inputs.beside(scaled, asked) if len(asked) else asked])
+    def _take(self, x: ndarray, y: ndarray, asked: ndarray) -> Prediction:
+        """Learn rows in turn, then look at others: what is said of those."""
+        before, kind, rows = self._now(), default_float(), len(x)
+        learned, scaler, target = x, before.x, before.y
+        if rows:
+            scaler, learned = scaling.followed(before.x, x)
+            y, target = self._scaled(before.y, y)
+        scaled = np.concatenate([learned, scaling.beside(scaler, asked) if len(asked) else asked])
         if not self.standardise:
-            rows = np.nan_to_num(np.concatenate([x, asked]))
+            scaled = np.nan_to_num(np.concatenate([x, asked]))
+        weight = (np.arange(len(scaled)) < rows).astype(kind)
         y = self._typed(np.concatenate([y, np.zeros(len(asked))]))
-        after, seen = engine.progress(self._machine(), memory, rows, y, np.arange(len(rows)) < len(x))
-        self._learned = after._replace(x=scaled, y=target)
-        return seen
+        state, info, told = self._filter().rows(before.filter, scaled.astype(kind), y, weight)
+        if rows:
+            self._learned = before.after(state, scaler, target, info, rows)
+        return Prediction(*(None if part is None else np.asarray(part)[rows : len(scaled)] for part in told))
 
-    def _target(self, memory: Memory, y: ndarray) -> tuple[ndarray, Scaler]:
-        return y, memory.y
+    def _scaled(self, scaler: Scaler, y: ndarray) -> tuple[ndarray, Scaler]:
+        return y, scaler
 
     def _typed(self, y: ndarray) -> ndarray:
         return y.astype(np.int32)
@@ -180,8 +195,8 @@ class Rows:
         for i in range(0, len(x), WAITING):
             self._take(x[i : i + WAITING], y[i : i + WAITING], x[:0])
 
-    def _look(self, X: Any) -> Outlook:  # noqa: N803 - river's name
-        """The outlook of each row of a table, none of which is learned."""
+    def _look(self, X: Any) -> Prediction:  # noqa: N803 - river's name
+        """What is said of each row of a table, none of which is learned."""
         x = self._placed(_columns(X, [name for name in X.columns if name in self._places]), len(X))
         self._flush()
         return self._take(x[:0], np.zeros(0), x)

@@ -3,9 +3,10 @@
 import jax
 import numpy as np
 import pytest
+from frozen import as_bytes
+from hmnn.estimators.equal_rows import MOST, WeightedRows, merged, written_out
 
 from hmnn.estimators import HMNNClassifier, HMNNRegressor
-from hmnn.estimators.batch import MOST, Batch, merged, written_out
 
 
 def rows(n, seed=0):
@@ -20,7 +21,7 @@ def learned(kind, steps, projection):
     with jax.numpy_dtype_promotion("standard"):  # optax's Adam counts in integers
         for x, y, weight in steps:
             model.partial_fit(x, y, sample_weight=weight, **named)
-    return model.memory_
+    return model.state_
 
 
 @pytest.mark.parametrize("kind", [HMNNClassifier, HMNNRegressor])
@@ -29,10 +30,9 @@ def test_weight_k_is_k_equal_rows_bit_for_bit(kind, projection):
     steps = [rows(100, seed) for seed in range(2)]  # more than a lot
     one = learned(kind, steps, projection)
     other = learned(kind, [(x.repeat(w, axis=0), y.repeat(w), None) for x, y, w in steps], projection)
-    for a, b in zip(jax.tree.leaves(one), jax.tree.leaves(other), strict=True):
-        np.testing.assert_array_equal(a, b)
+    assert as_bytes(one) == as_bytes(other)
     unweighted = learned(kind, [(x, y, None) for x, y, _ in steps], projection)
-    assert np.abs(one.law.mean - unweighted.law.mean).max() > 1e-3
+    assert np.abs(one.filter.posterior.mean - unweighted.filter.posterior.mean).max() > 1e-3
 
 
 def test_the_order_of_few_rows_is_without_influence():
@@ -42,18 +42,18 @@ def test_the_order_of_few_rows_is_without_influence():
         one, other = (kind(hidden=(4,), random_state=0) for _ in range(2))
         one.fit(x, y, sample_weight=weight + 1)
         other.fit(x[order], y[order], sample_weight=weight[order] + 1)
-        np.testing.assert_array_equal(one.memory_.law, other.memory_.law)
+        np.testing.assert_array_equal(one.state_.filter.posterior, other.state_.filter.posterior)
 
 
 def test_equal_rows_are_one_and_no_weight_is_lost():
     x = np.array([[1.0, 0.0], [1.0, -0.0], [2.0, 0.0], [1.0, 0.0], [3.0, 3.0]])
-    set_ = merged(Batch(x, np.array([0, 0, 0, 1, 1]), np.array([1.0, 2.0, 0.5, 4.0, 0.0])))
+    set_ = merged(WeightedRows(x, np.array([0, 0, 0, 1, 1]), np.array([1.0, 2.0, 0.5, 4.0, 0.0])))
     found = {(*row, label): w for row, label, w in zip(set_.x.tolist(), set_.y.tolist(), set_.weight, strict=True)}
     assert found == {(1.0, 0.0, 0): 3.0, (2.0, 0.0, 0): 0.5, (1.0, 0.0, 1): 4.0}
 
 
 def test_heavy_rows_are_written_out_and_no_weight_is_lost():
-    data = Batch(np.eye(3), np.arange(3), np.array([1.0, 2.0, 9.0]))
+    data = WeightedRows(np.eye(3), np.arange(3), np.array([1.0, 2.0, 9.0]))
     out = written_out(data)
     assert len(out.x) == 12
     np.testing.assert_allclose([out.weight[out.y == k].sum() for k in range(3)], data.weight)

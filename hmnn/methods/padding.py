@@ -1,25 +1,13 @@
-"""What every method is, and the door that data go through before they reach compiled code."""
+"""The data of a time step, checked and padded to one of a few sizes before they reach compiled code."""
 
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import numpy as np
 
 from hmnn import _check
-from hmnn.core.objective import Batch
+from hmnn._types import Batch
 from hmnn.core.prediction import Prediction
-
-
-class Method(NamedTuple):
-    """Three functions; states are immutable, so an error leaves the caller's state as it was."""
-
-    init: Callable[[Any], Any]
-    """init(key) -> state, before any data; a whole number is taken as a seed."""
-    step: Callable[..., tuple[Any, Any]]
-    """step(state, data) -> (state, info): one time step; data is a Dataset, or None when there are none."""
-    predict: Callable[..., Prediction]
-    """predict(state, x, point="mean", samples=0, level=0.95) -> Prediction."""
 
 
 def bucket(rows: int) -> int:
@@ -30,16 +18,30 @@ def bucket(rows: int) -> int:
     return -(-rows // quarter) * quarter
 
 
-def batch(data: Any, t: int) -> Batch:
-    """Check the data of time step t and pad them to a bucket."""
-    if not isinstance(data, tuple) or len(data) != 2:
-        raise _check.fail("data", "a Dataset(x, y) or None", type(data).__name__)
-    x, y = inputs(data[0], f" at t = {t}"), array("y", data[1], f" at t = {t}")
+def batch(data: Any, t: int) -> tuple[Batch, int]:
+    """Check the data of time step t and pad them to a bucket; also, how many rows are real."""
+    if not isinstance(data, tuple) or len(data) not in (2, 3):
+        raise _check.fail("data", "a Dataset(x, y), a Batch(x, y, weight) or None", type(data).__name__)
+    where = f" at t = {t}"
+    x, y = inputs(data[0], where), array("y", data[1], where)
     if len(x) == 0 or len(x) != len(y):
         raise ValueError(
             f"x and y must have the same number of rows, at least one, at t = {t}. Got {len(x)} and {len(y)}."
         )
-    return Batch(pad(x), pad(y), len(x))
+    if len(data) == 2:
+        return padded(x, y, np.ones(len(x), x.dtype)), len(x)
+    weight = array("weight", data[2], where)
+    if weight.shape != (len(x),) or (weight < 0).any() or not (weight > 0).any():
+        raise _check.fail("weight", f"one number a row, not negative and not all 0{where}", weight[:5])
+    real = weight > 0
+    return padded(x[real], y[real], weight[real].astype(x.dtype)), int(real.sum())
+
+
+def padded(x: np.ndarray, y: np.ndarray, weight: np.ndarray) -> Batch:
+    """Rows that were checked before, filled up to their bucket with rows of weight 0."""
+    full = np.zeros(bucket(len(x)), weight.dtype)
+    full[: len(x)] = weight
+    return Batch(pad(x), pad(y), full)
 
 
 def inputs(x: Any, where: str = "") -> np.ndarray:
@@ -47,7 +49,7 @@ def inputs(x: Any, where: str = "") -> np.ndarray:
     values = array("x", x, where)
     if values.ndim < 2:
         raise _check.fail("x", f"an array with one row per example{where}", f"shape {values.shape}")
-    return values.astype(_float(), copy=False)
+    return values.astype(default_float(), copy=False)
 
 
 def array(name: str, values: Any, where: str) -> np.ndarray:
@@ -59,7 +61,7 @@ def array(name: str, values: Any, where: str) -> np.ndarray:
     if result.dtype.kind not in "fiub" or result.ndim < 1:
         raise _check.fail(name, f"an array of numbers{where}", f"{result.dtype} of shape {result.shape}")
     _check.finite(name, result, where)
-    kind, narrow = ("floating", _float()) if result.dtype.kind == "f" else ("whole", np.dtype("int32"))
+    kind, narrow = ("floating", default_float()) if result.dtype.kind == "f" else ("whole", np.dtype("int32"))
     limits = np.finfo(narrow) if kind == "floating" else np.iinfo(narrow)
     if result.size and (result.max() > limits.max or result.min() < limits.min):
         worst = max(result.max(), result.min(), key=lambda v: abs(float(v)))
@@ -73,27 +75,15 @@ def pad(values: np.ndarray) -> np.ndarray:
     A real row, since a network or a likelihood need not be defined at 0: a gradient that is not finite stays so when
     it is counted 0 times.
     """
-    padded = np.zeros((bucket(len(values)), *values.shape[1:]), values.dtype)
-    padded[: len(values)] = values
-    padded[len(values) :] = values[0] if len(values) else 0
-    return padded
+    filled = np.zeros((bucket(len(values)), *values.shape[1:]), values.dtype)
+    filled[: len(values)] = values
+    filled[len(values) :] = values[0] if len(values) else 0
+    return filled
 
 
-def _float() -> np.dtype:
+def default_float() -> np.dtype:
+    """The floating-point type that JAX computes in."""
     return np.dtype(jax.dtypes.canonicalize_dtype(np.float64))
-
-
-def check_labels(likelihood: Any, outputs: int, y: np.ndarray, t: int) -> None:
-    """Refuse labels that the likelihood cannot give."""
-    kind, where = type(likelihood).__name__, f" at t = {t}"
-    if kind in ("Bernoulli", "Gaussian", "Poisson") and y[0].size != outputs:
-        raise _check.fail("y", f"{outputs} numbers per row, as the network's outputs{where}", f"shape {y.shape}")
-    if kind == "Categorical" and (y.dtype.kind != "i" or y.ndim != 1 or y.min() < 0 or y.max() >= outputs):
-        raise _check.fail("y", f"whole numbers from 0 to {outputs - 1} in one column{where}", np.unique(y)[:5])
-    if kind == "Bernoulli" and not ((y == 0) | (y == 1)).all():
-        raise _check.fail("y", f"0 or 1{where}", np.unique(y)[:5])
-    if kind == "Poisson" and ((y < 0) | (y % 1 != 0)).any():
-        raise _check.fail("y", f"counts, whole and not negative{where}", np.unique(y)[:5])
 
 
 def first_rows(prediction: Prediction, rows: int) -> Prediction:

@@ -41,18 +41,18 @@ def grown(scaler: Scaler, columns: int) -> Scaler:
 
 def absorbed(scaler: Scaler, x: Float[ndarray, "rows columns"], weight: Float[ndarray, " rows"]) -> Scaler:
     """The scaler after a batch; NaN is no value."""
-    return _sums(scaler, x, weight, np.cumsum)[0]
+    return _sums(scaler, x, weight)[0]
 
 
 def followed(scaler: Scaler, x: Float[ndarray, "rows columns"]) -> tuple[Scaler, Float[ndarray, "rows columns"]]:
     """The scaler after a stream of single rows, and each of them against all up to and with itself."""
-    after, count, shift, square, base = _sums(scaler, x, np.ones(len(x)), np.cumsum)
+    after, count, shift, square, base = _sums(scaler, x, np.ones(len(x)))
     return after, _against(x - base, *_moments(count, shift, square), base)
 
 
 def running(scaler: Scaler, x: Float[ndarray, "rows columns"]) -> Running:
     """The scaler through a stream of single rows."""
-    after, count, shift, square, base = _sums(scaler, x, np.ones(len(x)), np.cumsum)
+    after, count, shift, square, base = _sums(scaler, x, np.ones(len(x)))
     mean, variance = _moments(count, shift, square)
     first = scaler.squares / np.maximum(scaler.number, 1.0)
     before = [np.concatenate([a[None], b[:-1]]) for a, b in ((scaler.mean, base + mean), (first, variance))]
@@ -61,8 +61,13 @@ def running(scaler: Scaler, x: Float[ndarray, "rows columns"]) -> Running:
 
 def beside(scaler: Scaler, x: Float[ndarray, "rows columns"]) -> Float[ndarray, "rows columns"]:
     """Each row against all rows learned and itself."""
-    _, count, shift, square, base = _sums(scaler, x, np.ones(len(x)), lambda a, axis: a)
-    return _against(x - base, *_moments(count, shift, square), base)
+    there = np.isfinite(x)
+    base = np.where((scaler.number == 0) & there, x, scaler.mean)  # a first value is its own mean
+    d = np.where(there, x - base, 0.0)
+    number = np.maximum(scaler.number + there, 1e-30)
+    mean = d / number
+    variance = np.maximum((scaler.squares + d**2) / number - mean**2, 0.0)
+    return _against(x - base, mean, variance, base)
 
 
 def against(scaler: Scaler, x: Float[ndarray, "rows columns"]) -> Float[ndarray, "rows columns"]:
@@ -76,9 +81,7 @@ def deviations(variance: ndarray, mean: ndarray) -> ndarray:
     return np.where(variance > (1e-7 * mean) ** 2 + 1e-30, np.sqrt(variance), 1.0)
 
 
-def _sums(
-    scaler: Scaler, x: ndarray, weight: ndarray, over: object
-) -> tuple[Scaler, ndarray, ndarray, ndarray, ndarray]:
+def _sums(scaler: Scaler, x: ndarray, weight: ndarray) -> tuple[Scaler, ndarray, ndarray, ndarray, ndarray]:
     """Sums of values, taken from a base near them so that no digits are lost: after all rows, and row by row."""
     there = np.isfinite(x)
     held = there * weight[:, None]
@@ -88,8 +91,8 @@ def _sums(
         first = np.take_along_axis(x, np.argmax(there, axis=0)[None], axis=0)[0]
         base = np.where(new, first, base)
     d = np.where(there, x - base, 0.0)
-    count = scaler.number + over(held, axis=0)  # type: ignore[operator]
-    shift, square = over(held * d, axis=0), scaler.squares + over(held * d**2, axis=0)  # type: ignore[operator]
+    count = scaler.number + np.cumsum(held, axis=0)
+    shift, square = np.cumsum(held * d, axis=0), scaler.squares + np.cumsum(held * d**2, axis=0)
     mean, variance = _moments(count[-1], shift[-1], square[-1])
     return Scaler(count[-1], base + mean, variance * count[-1]), count, shift, square, base
 

@@ -1,0 +1,183 @@
+"""The filter for streams: rows by the closed form, many rows together by descent, one state for both."""
+
+from dataclasses import replace
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+from numpy import ndarray
+
+from hmnn import _check
+from hmnn._types import Batch, Number, Scalar
+from hmnn.core import kernels
+from hmnn.core.filtering import Filter, Info, State
+from hmnn.core.prediction import Prediction, Question
+from hmnn.core.projections.matched import MatchedDescent
+from hmnn.methods import arguments, method, padding
+from hmnn.methods.natural import natural
+from hmnn.methods.variational import descent
+from hmnn.networks import Network, mlp
+
+MANY = 256
+"""From so many rows on `projection="auto"` descends; below, the closed form learns as well and costs far less."""
+SIZES = (1, 2, 16, 128, 1024)
+"""Sizes that short streams are filled up to, few because each is compiled; one row learned and one asked come first."""
+PROJECTIONS = ("auto", "gradient", "natural")
+SPREAD = 0.1
+"""The share of the linearised variance that predictions take: independent weights overstate it (docs/natural.md)."""
+
+
+class Settings(NamedTuple):
+    """What a filter for streams is built from; checked when it is built, and never again."""
+
+    hidden: Any = (64, 64)
+    memory: Number = 0.9999
+    jump_scale: Number = 0.007
+    shrink: Number = kernels.SHRINK
+    jump_prob: Number = 0.5
+    keep: Number = 1.0
+    initial_scale: Number = 0.3
+    level_scale: Number = 0.03
+    projection: str = "auto"
+    epochs: Number = 50
+    learning_rate: Number = 0.01
+    minibatch: Number = 128
+    network: Network | None = None
+    likelihood: Any = None
+    kernel: Any = None
+    family: Any = None
+
+
+class StreamFilter(NamedTuple):
+    """Two filters over one kind of state; data come as arrays that were checked before."""
+
+    few: Filter
+    """With the closed form."""
+    many: Filter
+    """With the descent."""
+    outputs: int
+    """Of the network."""
+    descends_from: int
+    """So many rows are learned together by descent."""
+
+    def init(self, seed: int) -> State:
+        """Nothing learned."""
+        return method.init(self.few, jax.random.key(seed))
+
+    def check(self, y: ndarray) -> None:
+        """Refuse targets that the likelihood cannot give."""
+        self.few.likelihood.check(y, self.outputs, "")
+
+    def learn(self, state: State, x: ndarray, y: ndarray, weight: ndarray) -> tuple[State, Info]:
+        """One time step: all rows together."""
+        number = len(x)
+        batch = Batch(x, y, weight) if number == 1 else padding.padded(x, y, weight)
+        if number < self.descends_from:
+            after, info = method.step(self.few, state, batch)
+            parts = self.few
+        else:
+            after, info = method.in_stages(self.many, state, batch)
+            parts = self.many
+        method.check_progress(info, int(after.t), parts)
+        return after, info
+
+    def rows(self, state: State, x: ndarray, y: ndarray, weight: ndarray) -> tuple[State, Info, Prediction]:
+        """Rows one at a time, each a time step: predict it, then learn it unless its weight is 0."""
+        number = len(x)
+        size = next((n for n in SIZES if number <= n), padding.bucket(number))
+        batch = Batch(*(_filled(part, size) for part in (x, y, weight)))
+        after, info, told = method.rows(self.few, state, batch)
+        if not info.finite:
+            raise _check.DivergenceError(
+                f"The update at t = {int(after.t)} is not finite; the model is unchanged. "
+                "Look for outliers in the data."
+            )
+        return after, info, told
+
+    def rest(self, state: State, steps: int) -> State:
+        """Time passes without data."""
+        return _rest(self.few, state, steps)
+
+    def predict(self, state: State, x: ndarray, ahead: int = 1) -> Prediction:
+        """What is said of new rows `ahead` time steps after the last one, in NumPy's arrays."""
+        if len(x) == 1:
+            return jax.device_get(_predict(self.few, state, x, ahead))
+        return jax.tree.map(lambda a: a[: len(x)], jax.device_get(_predict(self.few, state, padding.pad(x), ahead)))
+
+
+@jax.jit
+def _rest(parts: Filter, state: State, steps: Scalar) -> State:
+    def one(_: Array, law: Any) -> Any:
+        return parts.projection.rest(parts, law)
+
+    return state._replace(posterior=jax.lax.fori_loop(0, steps, one, state.posterior), t=state.t + steps)
+
+
+@jax.jit
+def _predict(parts: Filter, state: State, x: Float[Array, "rows *x"], ahead: Scalar) -> Prediction:
+    return parts.projection.predict(parts, _rest(parts, state, ahead), x, Question("mean", 0, 0.95))
+
+
+def build(settings: Settings, columns: int, outputs: int, likelihood: str) -> StreamFilter:
+    """The filter for so many columns and outputs; the same one for the same settings."""
+    if not isinstance(settings.hidden, tuple | list):
+        raise _check.fail("hidden", "a tuple of widths such as (64, 64)", settings.hidden)
+    # Before the cache, to which 50 and 50.0 are the same.
+    for name in ("epochs", "minibatch"):
+        _check.count(name, getattr(settings, name))
+    settings = settings._replace(hidden=tuple(settings.hidden))
+    try:
+        return _build(settings, columns, outputs, likelihood)
+    except TypeError as error:
+        if "unhashable" not in str(error):
+            raise
+    return _build.__wrapped__(settings, columns, outputs, likelihood)
+
+
+@lru_cache(maxsize=128)
+def _build(settings: Settings, columns: int, outputs: int, likelihood: str) -> StreamFilter:
+    projection = _check.choice("projection", settings.projection, PROJECTIONS)
+    if projection == "natural" and settings.keep != 1:
+        raise _check.fail("keep", "1 with projection='natural', which drops nothing", settings.keep)
+    network = mlp(columns, settings.hidden, outputs) if settings.network is None else settings.network
+    shapes = arguments.shapes(network)
+    kernel = settings.kernel
+    if kernel is None:
+        kernel = kernels.jump(settings.memory, settings.jump_scale, settings.shrink, settings.jump_prob)
+    closed = natural(settings.initial_scale, settings.level_scale, SPREAD)
+    wide = descent(
+        optimiser="adam",
+        learning_rate=settings.learning_rate,
+        epochs=settings.epochs,
+        minibatch=settings.minibatch,
+        initial_scale=settings.initial_scale,
+        restart=True,
+    )
+    law = arguments.likelihood(likelihood if settings.likelihood is None else settings.likelihood)
+    found = arguments.widths(network, law)(np.zeros((1, columns), padding.default_float()))
+    if found != outputs:
+        raise _check.fail("network", f"one of {outputs} outputs, as these targets need", f"{found} outputs")
+    parts = Filter(
+        network.init,
+        network.apply,
+        arguments.kernel(kernel, shapes),
+        arguments.family(settings.family, settings.keep, "internal", shapes),
+        law,
+        closed,
+    )
+    few = jax.tree.map(jnp.asarray, replace(parts, family=None))
+    many = jax.tree.map(jnp.asarray, replace(parts, projection=MatchedDescent(closed, wide)))
+    start = {"auto": MANY, "gradient": 1, "natural": 2**31}[projection]
+    return StreamFilter(few, many, outputs, start)
+
+
+def _filled(values: ndarray, size: int) -> ndarray:
+    """The rows, and rows of zeros up to `size`."""
+    if len(values) == size:
+        return values
+    result = np.zeros((size, *values.shape[1:]), values.dtype)
+    result[: len(values)] = values
+    return result

@@ -1,0 +1,184 @@
+"""The closed form: the Kalman filter where it must be, the exact mean elsewhere, bounded."""
+
+from dataclasses import replace
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import oracles
+import pytest
+from scipy import stats
+
+import hmnn
+from hmnn import Dataset
+from hmnn._types import Batch
+from hmnn.core import filtering, kernels, likelihoods
+from hmnn.core.prediction import Question
+from hmnn.core.projections import natural
+from hmnn.networks import linear, mlp
+
+MEMORY, JUMP, NOISE, START = 0.9, 0.3, 0.5, 0.7
+pytestmark = pytest.mark.usefixtures("float64")
+
+
+def parts_of(network, likelihood, kernel, **settings):
+    """The filter with the closed form."""
+    return hmnn.build(network, likelihood, kernel, projection=hmnn.natural(**settings)).parts
+
+
+def filtered(xs, ys, joint=32):
+    """Means and variances of the weights of a linear network without bias, at every t."""
+    network, kernel = linear(xs.shape[2], bias=False), kernels.jump(MEMORY, JUMP, jump_prob=1.0)
+    projection = hmnn.natural(START, joint=joint)
+    model = hmnn.build(network, likelihoods.gaussian(NOISE), kernel, projection=projection)
+    state, rows = model.init(0), []
+    first = np.asarray(state.posterior.mean)
+    for x, y in zip(xs, ys, strict=True):
+        state, _ = model.step(state, Dataset(x, y))
+        rows.append(state.posterior)
+    return first, np.array(rows)
+
+
+def stream(design, steps=12, seed=0):
+    """A linear-Gaussian stream with the same design at every t."""
+    rng = np.random.default_rng(seed)
+    w = np.cumsum(rng.normal(0, 0.3, (steps, design.shape[1])), axis=0)
+    return np.stack([design] * steps), w @ design.T + rng.normal(0, NOISE, (steps, len(design)))
+
+
+def oracle(f, first, xs, ys, **options):
+    """`centre` is m_{t-1} here: the mean stays, so the oracle is called one step at a time."""
+    m, v, out = first, np.full(len(first), START**2), []
+    for x, y in zip(xs, ys, strict=True):
+        means, spreads = f(m, v, MEMORY, m, JUMP**2, x[None], y[None], NOISE, **options)
+        m, v = means[0], np.diag(spreads[0]) if spreads.ndim == 3 else spreads[0]
+        out.append([m, v])
+    return np.array(out)
+
+
+def test_an_orthogonal_design_gives_the_kalman_filter():
+    xs, ys = stream(oracles.sigma_points(3)[:4] * np.array([1.0, 0.5, 2.0]))
+    first, ours = filtered(xs, ys)
+    np.testing.assert_allclose(ours, oracle(oracles.kalman, first, xs, ys), rtol=1e-6)
+
+
+@pytest.mark.parametrize(("rows", "joint"), [(5, 32), (2, 2)])  # two unknowns are solved by hand
+def test_a_correlated_design_gives_the_exact_mean_and_the_diagonal_of_the_precision(rows, joint):
+    xs, ys = stream(np.random.default_rng(1).normal(size=(rows, 3)) + 1.0)
+    first, ours = filtered(xs, ys, joint)
+    np.testing.assert_allclose(ours, oracle(oracles.diagonal_filter, first, xs, ys), rtol=1e-6)
+    wrong = oracle(oracles.diagonal_filter, first, xs, ys, marginal=True)
+    assert np.abs(ours - wrong).max() > 1e-2  # the control: marginal variances are another law
+
+
+def test_rows_one_at_a_time_are_the_kalman_filter_for_scalar_weights():
+    xs, ys = stream(np.array([[1.5]]), steps=30)
+    first, ours = filtered(xs, ys)
+    np.testing.assert_allclose(ours, oracle(oracles.kalman, first, xs, ys), rtol=1e-6)
+
+
+def rows_of(x, y):
+    return Batch(jnp.asarray(x), jnp.asarray(y), jnp.ones(len(y)))
+
+
+@pytest.mark.parametrize("rows", [4, 5])
+def test_more_rows_than_are_taken_together_are_taken_in_turn(rows):
+    """In lots of two, as time steps in which nothing moves; the network is made linear anew."""
+    rng = np.random.default_rng(3)
+    x, y = rng.normal(size=(rows, 2)), rng.normal(size=rows)
+    parts = parts_of(mlp(2, (3,), 1), likelihoods.gaussian(NOISE), kernels.static(), joint=2)
+    step = jax.jit(filtering.step)
+    first = state = filtering.init(parts, jax.random.key(0))
+    for i in range(0, rows, 2):
+        state, _ = step(parts, state, rows_of(x[i : i + 2], y[i : i + 2]))
+    together, _ = step(parts, first, rows_of(x, y))
+    np.testing.assert_allclose(together.posterior, state.posterior, rtol=1e-8)
+    all_at_once = replace(parts, projection=hmnn.natural(joint=rows))
+    other, _ = step(all_at_once, first, rows_of(x, y))
+    assert np.abs(other.posterior.mean - state.posterior.mean).max() > 1e-4
+
+
+def test_what_fills_a_lot_up_is_a_row_that_the_network_takes():
+    """Five rows in lots of two, of a network that is not defined at 0."""
+    network = hmnn.from_functions(lambda key: jnp.ones((1, 1)), lambda w, x: jnp.log(x) @ w)
+    parts = parts_of(network, likelihoods.gaussian(NOISE), kernels.static(), joint=2)
+    state = filtering.init(parts, jax.random.key(0))
+    x = np.linspace(1.0, 2.0, 5)[:, None]
+    _, info = jax.jit(filtering.step)(parts, state, rows_of(x, x[:, 0]))
+    assert bool(info.finite)
+    assert not np.isfinite(network.apply(jnp.ones((1, 1)), jnp.zeros((1, 1)))).all()
+
+
+@jax.jit
+def moved(parts, steps):
+    """The law after time steps without data."""
+    state = filtering.init(parts, jax.random.key(0))
+    after = jax.lax.fori_loop(0, steps, lambda _, state: filtering.rest(parts, state), state)
+    return after.posterior
+
+
+@pytest.mark.parametrize(("memory", "limit"), [(0.9, 0.1**2 / (1 - 0.9**2)), (1.0, natural.BOUND)])
+def test_the_variance_of_weights_without_data_stays_bounded(memory, limit):
+    kernel = kernels.jump(memory, 0.1, jump_prob=1.0)
+    law = moved(parts_of(mlp(2, (3,), 1), "bernoulli", kernel), 2000)
+    np.testing.assert_allclose(law.variance, limit, rtol=1e-6)
+
+
+def test_a_mixture_of_jumps_counts_by_its_moments():
+    law = moved(parts_of(mlp(2, (3,), 1), "bernoulli", kernels.jump(0.9, 0.1, 10.0, 0.25)), 1)
+    expected = 0.9**2 * 0.09 + 0.25 * 0.01 + 0.75 * 0.0001
+    np.testing.assert_allclose(law.variance, expected, rtol=1e-6)
+
+
+def test_the_level_is_an_extra_jump_of_the_output_biases_and_of_nothing_else():
+    network, kernel = mlp(2, (3,), 2), kernels.jump(0.9, 0.1)
+
+    def after(level):
+        return moved(parts_of(network, "categorical", kernel, level_scale=level), 1)
+
+    plain, level = after(0.0), after(0.2)
+    np.testing.assert_allclose(level.variance[-2:] - plain.variance[-2:], 0.04, rtol=1e-9)
+    np.testing.assert_array_equal(level.variance[:-2], plain.variance[:-2])
+    np.testing.assert_array_equal(level.mean, plain.mean)
+
+
+def test_the_linearised_predictive_of_a_linear_model_is_exact():
+    gaussian, network = likelihoods.gaussian(NOISE), linear(3, bias=False)
+    parts = parts_of(network, gaussian, kernels.static(), initial_scale=START)
+    x = jnp.array([[1.0, -2.0, 0.5], [0.0, 0.0, 0.0]])
+    state = filtering.init(parts, jax.random.key(0))
+    told = parts.projection.predict(parts, state, x, Question("mean", 0, 0.95))
+    spread = START**2 * np.sum(x**2, axis=1)
+    np.testing.assert_allclose(told.mean[:, 0], x @ state.posterior.mean, rtol=1e-9)
+    np.testing.assert_allclose(told.epistemic[:, 0], spread, rtol=1e-6, atol=1e-12)
+    np.testing.assert_allclose(told.aleatoric, NOISE**2, rtol=1e-12)
+    y = np.array([1.5, 0.2])
+    _, info = filtering.step(parts, state, rows_of(x, y))
+    density = stats.norm.logpdf(y, x @ state.posterior.mean, np.sqrt(spread + NOISE**2))
+    np.testing.assert_allclose(info.surprise, density.mean(), rtol=1e-9)
+
+
+def test_a_share_of_the_spread_is_for_predictions_and_does_not_change_what_is_learned():
+    network, x = linear(2), jnp.array([[1.0, -2.0], [0.5, 0.3]])
+    seen = []
+    for share in (1.0, 0.1):
+        parts = parts_of(network, likelihoods.gaussian(NOISE), kernels.static(), spread=share)
+        state = filtering.init(parts, jax.random.key(0))
+        told = parts.projection.predict(parts, state, x, Question("mean", 0, 0.95))
+        after, info = filtering.step(parts, state, rows_of(x, [0.0, 1.0]))
+        np.testing.assert_allclose(info.outlook.spread, told.epistemic, rtol=1e-9)
+        seen.append((told.epistemic, after.posterior))
+    np.testing.assert_allclose(0.1 * seen[0][0], seen[1][0], rtol=1e-9)
+    np.testing.assert_array_equal(seen[0][1], seen[1][1])
+
+
+def test_the_noise_is_found_from_residuals():
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(400, 1))
+    y = 2.0 * x[:, 0] + rng.normal(0, 0.25, 400)
+    kernel = kernels.jump(1.0, 1e-3)
+    parts = parts_of(linear(1), "learned_gaussian", kernel, initial_scale=1.0)
+    state = filtering.init(parts, jax.random.key(0))
+    assert float(parts.given(state.noise).scale) == 1.0
+    after, _, _ = jax.jit(filtering.rows)(parts, state, rows_of(x, y))
+    assert 0.18 < float(parts.given(after.noise).scale) < 0.33
