@@ -1,4 +1,5 @@
-"""How many Python functions of hmnn a warm call of one row passes: `python benchmarks/calls.py [--json]`.
+"""How many Python functions of hmnn a warm call of one row passes: `python benchmarks/calls.py
+[--json]`.
 
 Counted by the interpreter, so that a busy machine gives the same figure.
 """
@@ -49,7 +50,9 @@ def measure() -> dict[str, Counter]:
 
 def main() -> None:
     """Count and print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--json", action="store_true")
     found = measure()
     if parser.parse_args().json:

@@ -14,7 +14,8 @@ COLUMNS = ("coverage", "width", "mae", "cpu_seconds")
 
 
 def streams(rows: int) -> dict:
-    """Streams by name: trump_approval and ChickWeights whole, so many rows of river's generators."""
+    """Streams by name: trump_approval and ChickWeights whole, so many rows of river's
+    generators."""
     from river import datasets
     from river.datasets import synth
 
@@ -27,7 +28,10 @@ def streams(rows: int) -> dict:
         "FriedmanDrift": islice(iter(friedman), rows),
         "Mv": map(numbers, islice(iter(synth.Mv(seed=0)), rows)),
     }
-    made = {name: generators.from_river(name, "regression", source, {}) for name, source in pairs.items()}
+    made = {
+        name: generators.from_river(name, "regression", source, {})
+        for name, source in pairs.items()
+    }
     return {"trump_approval": generators.trump()} | made
 
 
@@ -36,7 +40,9 @@ def numbers(pair: tuple) -> tuple:
     row, target = pair
     words = {3: ("green", "red", "brown"), 7: ("yes",), 8: ("normal",)}
     kept = {name: value for name, value in row.items() if name not in words}
-    return kept | {f"{name}={word}": float(row[name] == word) for name in words for word in words[name]}, target
+    return kept | {
+        f"{name}={word}": float(row[name] == word) for name in words for word in words[name]
+    }, target
 
 
 def scores(stream, seed: int) -> dict:
@@ -47,7 +53,10 @@ def scores(stream, seed: int) -> dict:
 
     models = {name: peers.build(name, "regression", seed=seed) for name in MODELS}
     report = evaluate.compare({"hmnn": HMNNRegressor(random_state=seed)} | models, stream)
-    return {name: {column: found[column] for column in COLUMNS} for name, found in report.metrics.items()}
+    return {
+        name: {column: found[column] for column in COLUMNS}
+        for name, found in report.metrics.items()
+    }
 
 
 def lines(figures: dict) -> list[str]:
@@ -55,23 +64,32 @@ def lines(figures: dict) -> list[str]:
     said = ["| stream | model | coverage of 95 % | width | MAE |", "|---|---|---|---|---|"]
     for stream, models in figures.items():
         for model, found in models.items():
-            bounds = [f"{found[c]:.3f}" if found[c] == found[c] else "-" for c in ("coverage", "width")]
+            bounds = [
+                f"{found[c]:.3f}" if found[c] == found[c] else "-" for c in ("coverage", "width")
+            ]
             said.append(f"| {stream} | {model} | {bounds[0]} | {bounds[1]} | {found['mae']:.3f} |")
     return said
 
 
 def main() -> None:
     """Measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--json", action="store_true", help="print one object")
     parser.add_argument("--rows", type=int, default=5000, help="of each generator")
     parser.add_argument("--seed", type=int, default=0, help="of the models")
     arguments = parser.parse_args()
     harness.pin(1)
-    figures = {name: scores(stream, arguments.seed) for name, stream in streams(arguments.rows).items()}
+    figures = {
+        name: scores(stream, arguments.seed) for name, stream in streams(arguments.rows).items()
+    }
     if arguments.json:
         plain = {
-            s: {m: {c: v if v == v else None for c, v in found.items()} for m, found in models.items()}
+            s: {
+                m: {c: v if v == v else None for c, v in found.items()}
+                for m, found in models.items()
+            }
             for s, models in figures.items()
         }
         print(

@@ -1,8 +1,8 @@
 """Where the default of `level_scale` comes from: accuracy on streams that no reported score uses.
 
-`python benchmarks/defaults.py [--json] [--values 0.03,0.05,0.1]`. Each row is predicted before it is learned. Streams:
-10000 rows of river's generators with seeds from 100 on (reported scores have 0, 1 and 2), and the first tenth of Elec2.
-River's logistic regression stands beside.
+`python benchmarks/defaults.py [--json] [--values 0.03,0.05,0.1]`. Each row is predicted before it
+is learned. Streams: 10000 rows of river's generators with seeds from 100 on (reported scores have
+0, 1 and 2), and the first tenth of Elec2. River's logistic regression stands beside.
 """
 
 import argparse
@@ -25,7 +25,8 @@ def streams() -> dict:
     from hmnn.data import generators
 
     made = {
-        f"{name} {seed}": (getattr(generators, name)(ROWS, seed=seed), CLASSES.get(name, 2)) for name, seed in STREAMS
+        f"{name} {seed}": (getattr(generators, name)(ROWS, seed=seed), CLASSES.get(name, 2))
+        for name, seed in STREAMS
     }
     return made | {"elec2, first tenth": (generators.electricity(TENTH), 2)}
 
@@ -38,12 +39,16 @@ def accuracies(stream, classes: int, values: list[float]) -> dict:
 
     models = {"logistic": peers.build("logistic", "classification", classes)}
     models |= {str(value): HMNNClassifier(level_scale=value, random_state=0) for value in values}
-    return {name: found["accuracy"] for name, found in evaluate.compare(models, stream).metrics.items()}
+    return {
+        name: found["accuracy"] for name, found in evaluate.compare(models, stream).metrics.items()
+    }
 
 
 def main() -> None:
     """Measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--json", action="store_true", help="print a list of rows")
     parser.add_argument("--values", default="0.0,0.03,0.05,0.07,0.1", help="of level_scale")
     arguments = parser.parse_args()

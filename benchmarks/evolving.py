@@ -1,10 +1,11 @@
-"""One whole run of the evolving classifier's HMNN, beside the same number of plain SGD steps, in one process.
+"""One whole run of the evolving classifier's HMNN, beside the same number of plain SGD steps, in
+one process.
 
-`python benchmarks/evolving.py [--json] [--epochs 100] [--steps 19]`: 784-100-100-10, 10000 rows a time step in
-minibatches of 128, recipe as printed. Time step by time step, first the filter, then as many plain SGD steps on the
-same rows, on one core. The sum of each, and their ratio; compiling is not counted. The filter's seconds are those of
-`step`: prediction, projection and what Info says of it. Rows of MNIST's shape are made up: the cost does not depend on
-their content.
+`python benchmarks/evolving.py [--json] [--epochs 100] [--steps 19]`: 784-100-100-10, 10000 rows a
+time step in minibatches of 128, recipe as printed. Time step by time step, first the filter, then
+as many plain SGD steps on the same rows, on one core. The sum of each, and their ratio; compiling
+is not counted. The filter's seconds are those of `step`: prediction, projection and what Info says
+of it. Rows of MNIST's shape are made up: the cost does not depend on their content.
 """
 
 import argparse
@@ -44,7 +45,9 @@ def measure(epochs: int, steps: int) -> dict:
     )
 
     def descend(weights, data):
-        batch = Batch(jax.numpy.asarray(data.x), jax.numpy.asarray(data.y), np.ones(len(data.x), np.float32))
+        batch = Batch(
+            jax.numpy.asarray(data.x), jax.numpy.asarray(data.y), np.ones(len(data.x), np.float32)
+        )
         for _ in range(epochs):
             weights, _ = plain(weights, batch)
         return jax.block_until_ready(weights)
@@ -67,7 +70,9 @@ def measure(epochs: int, steps: int) -> dict:
 
 def main() -> None:
     """Measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--epochs", type=int, default=100)
     parser.add_argument("--steps", type=int, default=19)
@@ -78,7 +83,8 @@ def main() -> None:
         print(json.dumps(row | {"machine": harness.machine()}))
         return
     print(
-        f"{row['steps']} x {row['epochs']} epochs, {row['updates']} updates: filter {row['filter']:.1f} s, "
+        f"{row['steps']} x {row['epochs']} epochs, {row['updates']} "
+        f"updates: filter {row['filter']:.1f} s, "
         f"plain SGD {row['plain']:.1f} s, ratio {row['ratio']:.2f}"
     )
 

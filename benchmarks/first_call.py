@@ -1,7 +1,9 @@
-"""How long the first time step of a fresh process takes: compiling, and with the compiled program in the cache.
+"""How long the first time step of a fresh process takes: compiling, and with the compiled program
+in the cache.
 
-`python benchmarks/first_call.py [--json] [--network 784-100-100-10]`: a process with an empty cache, then one that
-finds it filled. Seconds of the first `step` (one epoch of 256 rows), imports and data not counted.
+`python benchmarks/first_call.py [--json] [--network 784-100-100-10]`: a process with an empty
+cache, then one that finds it filled. Seconds of the first `step` (one epoch of 256 rows), imports
+and data not counted.
 """
 
 import argparse
@@ -34,12 +36,16 @@ print(time.perf_counter() - began)
 def first_call(network: str, cache: str) -> float:
     """Seconds of the first time step of a new process."""
     command = [sys.executable, "-c", CHILD, network, cache]
-    return float(subprocess.run(command, check=True, capture_output=True, text=True, env=os.environ).stdout)
+    return float(
+        subprocess.run(command, check=True, capture_output=True, text=True, env=os.environ).stdout
+    )
 
 
 def main() -> None:
     """Measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--network", default="784-100-100-10")
     arguments = parser.parse_args()
@@ -53,7 +59,8 @@ def main() -> None:
     print(
         json.dumps(row)
         if arguments.json
-        else f"{arguments.network}: {seconds['not_cached']:.1f} s compiling, {seconds['cached']:.1f} s cached"
+        else f"{arguments.network}: {seconds['not_cached']:.1f} s compiling, "
+        f"{seconds['cached']:.1f} s cached"
     )
 
 

@@ -1,4 +1,5 @@
-"""What the benchmarks share: one pinned core, interleaved timing, networks by name, the machine in words."""
+"""What the benchmarks share: one pinned core, interleaved timing, networks by name, the machine in
+words."""
 
 import os
 
@@ -9,7 +10,9 @@ def pin(cores: int = 1) -> None:
     """Keep to so many cores and as many XLA threads; call before jax is imported."""
     os.sched_setaffinity(0, CORES[:cores])
     if cores == 1:
-        os.environ["XLA_FLAGS"] = "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
+        os.environ["XLA_FLAGS"] = (
+            "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
+        )
 
 
 def machine() -> dict:
@@ -19,7 +22,9 @@ def machine() -> dict:
 
     with open("/proc/cpuinfo") as file:
         lines = file.read().splitlines()
-    model = next((line.split(":")[1].strip() for line in lines if line.startswith("model name")), "unknown")
+    model = next(
+        (line.split(":")[1].strip() for line in lines if line.startswith("model name")), "unknown"
+    )
     flags = next((line.split() for line in lines if line.startswith("flags")), [])
     vectors = "AVX-512" if "avx512f" in flags else "AVX2" if "avx2" in flags else "SSE"
     return {"processor": model, "vectors": vectors, "python": platform.python_version()} | {
@@ -28,7 +33,8 @@ def machine() -> dict:
 
 
 def interleaved(functions: dict, repeats: int) -> dict:
-    """Call each function in turn, `repeats` times; return the list of seconds of each, after a warm-up."""
+    """Call each function in turn, `repeats` times; return the list of seconds of each, after a
+    warm-up."""
     import time
 
     for function in functions.values():

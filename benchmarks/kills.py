@@ -1,9 +1,11 @@
-"""kill -9 while saving, again and again: is the newest loadable checkpoint the last acknowledged one, or newer?
+"""kill -9 while saving, again and again: is the newest loadable checkpoint the last acknowledged
+one, or newer?
 
-`python benchmarks/kills.py [--kills 500] [--what checkpoint|trajectory|naive] [--json]`. A child process saves in a
-loop and acknowledges each save through a pipe. It is killed at a random instant, then everything is loaded and checked.
-What was loadable once counts as acknowledged from then on. Children are forked from a process that has imported the
-package, so that a kill takes milliseconds. "naive" writes in place: the control that must lose checkpoints.
+`python benchmarks/kills.py [--kills 500] [--what checkpoint|trajectory|naive] [--json]`. A child
+process saves in a loop and acknowledges each save through a pipe. It is killed at a random instant,
+then everything is loaded and checked. What was loadable once counts as acknowledged from then on.
+Children are forked from a process that has imported the package, so that a kill takes milliseconds.
+"naive" writes in place: the control that must lose checkpoints.
 """
 
 import argparse
@@ -37,7 +39,9 @@ def naive(n: int, path: Path) -> None:
     listed, arrays = leaves.describe(state(n))
     content = b"".join(map(bytes, tensors.pack(arrays)))
     said = {"files": {checkpoints.DATA: {"bytes": len(content), "sha256": files.sha256([content])}}}
-    manifest = manifests.render("checkpoint", {**said, "tree": listed, "flags": {"finite": True}, "config": None})
+    manifest = manifests.render(
+        "checkpoint", {**said, "tree": listed, "flags": {"finite": True}, "config": None}
+    )
     path.mkdir(exist_ok=True)
     for name, text in ((checkpoints.DATA, content), (manifests.NAME, manifest)):
         with open(path / name, "wb") as file:
@@ -70,7 +74,9 @@ def newest(what: str, path: Path) -> int:
         found = hmnn.load(path)
     except FileNotFoundError:
         return -1
-    return found["n"] if (found["w"] == found["n"]).all() and (found["b"] == found["n"]).all() else -2
+    return (
+        found["n"] if (found["w"] == found["n"]).all() and (found["b"] == found["n"]).all() else -2
+    )
 
 
 def kill_once(what: str, path: Path, first: int, wait: float) -> int:
@@ -135,7 +141,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--kills", type=int, default=20)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--what", choices=["checkpoint", "trajectory", "naive"], default="checkpoint")
+    parser.add_argument(
+        "--what", choices=["checkpoint", "trajectory", "naive"], default="checkpoint"
+    )
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     warnings.filterwarnings("ignore", "os.fork", RuntimeWarning)
@@ -144,7 +152,11 @@ def main() -> None:
         counts = campaign(options.what, options.kills, options.seed, folder)
     finally:
         shutil.rmtree(folder)
-    print(json.dumps(counts) if options.json else ", ".join(f"{name} {value}" for name, value in counts.items()))
+    print(
+        json.dumps(counts)
+        if options.json
+        else ", ".join(f"{name} {value}" for name, value in counts.items())
+    )
     sys.exit(counts["lost"] > 0 or counts["loadable"] < options.kills)
 
 

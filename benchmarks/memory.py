@@ -1,8 +1,10 @@
-"""How much memory a time step needs: against the number of weights, and against the length of the stream.
+"""How much memory a time step needs: against the number of weights, and against the length of the
+stream.
 
-`python benchmarks/memory.py [--json] [--steps 2000]`. First table: bytes that XLA reserves for the compiled time step
-(arguments, results and temporaries) over those of the plain SGD loop on the same data, in float32 arrays of the
-weights' size. Second: resident memory of a process while a stream goes on.
+`python benchmarks/memory.py [--json] [--steps 2000]`. First table: bytes that XLA reserves for the
+compiled time step (arguments, results and temporaries) over those of the plain SGD loop on the same
+data, in float32 arrays of the weights' size. Second: resident memory of a process while a stream
+goes on.
 """
 
 import argparse
@@ -18,7 +20,10 @@ def reserved(compiled) -> int:
     """Bytes of a compiled program: arguments, results and temporaries, shared ones counted once."""
     found = compiled.memory_analysis()
     return (
-        found.argument_size_in_bytes + found.output_size_in_bytes + found.temp_size_in_bytes - found.alias_size_in_bytes
+        found.argument_size_in_bytes
+        + found.output_size_in_bytes
+        + found.temp_size_in_bytes
+        - found.alias_size_in_bytes
     )
 
 
@@ -33,7 +38,8 @@ def against_weights(width: int) -> dict:
     from hmnn import _tree
     from hmnn._types import Batch
     from hmnn.core import families, filtering, kernels, likelihoods
-    from hmnn.core.projections.descent import MOST_BLOCKS, Descent
+    from hmnn.core.projections.descent import Descent
+    from hmnn.core.projections.epochs import MOST_BLOCKS
     from hmnn.methods import method
 
     net = hmnn.mlp(784, (width, width), 10)
@@ -49,7 +55,9 @@ def against_weights(width: int) -> dict:
         state = filtering.init(parts, jax.random.key(0))
         size = sum(leaf.nbytes for leaf in jax.tree.leaves(state.posterior))
         # An argument twice, the old law and where the descent starts, is the same memory.
-        learn = reserved(method.laid_update.lower(parts, state, data, state.posterior).compile()) - size
+        learn = (
+            reserved(method.laid_update.lower(parts, state, data, state.posterior).compile()) - size
+        )
         undone = jnp.zeros((), jnp.int32)
         look = reserved(method.laid_report.lower(parts, state, state, data, undone).compile())
         ours = max(learn, look)
@@ -81,7 +89,9 @@ def _resident() -> float:
 
 def main() -> None:
     """Measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--steps", type=int, default=2000)
     arguments = parser.parse_args()
@@ -99,8 +109,10 @@ def main() -> None:
     print(harness.machine())
     for row in by_weights:
         print(
-            f"{row['weights']:>9} weights: plain {row['plain_mb']:7.1f} MB, full {row['full_mb']:7.1f} "
-            f"({row['full_arrays_over_plain']:.1f} arrays over plain), block {row['block_mb']:7.1f} "
+            f"{row['weights']:>9} weights: plain {row['plain_mb']:7.1f} "
+            f"MB, full {row['full_mb']:7.1f} "
+            f"({row['full_arrays_over_plain']:.1f} arrays over "
+            f"plain), block {row['block_mb']:7.1f} "
             f"({row['block_arrays_over_plain']:.1f})"
         )
     for row in by_length:

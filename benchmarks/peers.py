@@ -1,8 +1,9 @@
 """Our training step beside those of PyTorch libraries, on the same network, in one run on one core.
 
-`python benchmarks/peers.py [--json] [--network 784-400-400-10] [--batch 128]` (extra `peers`). torch-filter is the same
-model as ours (DropConnect family, jump-kernel prior of four components, one draw, SGD) in plain float32 PyTorch;
-the three libraries do less (one Gaussian per weight, a fixed prior): compare them with keep = 1, torch-filter with 0.5.
+`python benchmarks/peers.py [--json] [--network 784-400-400-10] [--batch 128]` (extra `peers`).
+torch-filter is the same model as ours (DropConnect family, jump-kernel prior of four components,
+one draw, SGD) in plain float32 PyTorch; the three libraries do less (one Gaussian per weight, a
+fixed prior): compare them with keep = 1, torch-filter with 0.5.
 """
 
 import argparse
@@ -51,7 +52,9 @@ def torch_filter(sizes: list[int], keep: float):
         def forward(self, x):
             self.divergence = 0.0
             weights = []
-            for m, rho, mu, wide, narrow in zip(self.m, self.rho, self.before, self.wide, self.narrow, strict=True):
+            for m, rho, mu, wide, narrow in zip(
+                self.m, self.rho, self.before, self.wide, self.narrow, strict=True
+            ):
                 s = softplus(rho)
                 eta = torch.bernoulli(torch.full_like(m, keep))
                 w = eta * m + s * torch.randn_like(m)
@@ -62,9 +65,13 @@ def torch_filter(sizes: list[int], keep: float):
                     ]
                 )
                 law = [
-                    log_normal(w, c * mu, v) + logs[keep][k] for k, c in ((0, 1.0), (1, 0.5)) for v in (wide, narrow)
+                    log_normal(w, c * mu, v) + logs[keep][k]
+                    for k, c in ((0, 1.0), (1, 0.5))
+                    for v in (wide, narrow)
                 ]
-                self.divergence = self.divergence + (own.logsumexp(0) - torch.stack(law).logsumexp(0)).sum()
+                self.divergence = (
+                    self.divergence + (own.logsumexp(0) - torch.stack(law).logsumexp(0)).sum()
+                )
                 weights.append(w)
             for w, b in zip(weights[:-2:2], weights[1:-2:2], strict=True):
                 x = relu(linear(x, w, b))
@@ -131,7 +138,9 @@ def ours(network: str, batch: int, keep: float) -> tuple[dict, int]:
 
 def main() -> None:
     """Measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--network", default="784-400-400-10")
     parser.add_argument("--batch", type=int, default=128)
@@ -185,7 +194,9 @@ def main() -> None:
         return
     print(harness.machine() | {"torch": torch.__version__})
     for row in rows:
-        print(f"{row['name']:>24} {row['median_ms']:8.2f} ms (min {row['min_ms']:.2f})  {row['does']}")
+        print(
+            f"{row['name']:>24} {row['median_ms']:8.2f} ms (min {row['min_ms']:.2f})  {row['does']}"
+        )
 
 
 if __name__ == "__main__":

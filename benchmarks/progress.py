@@ -1,10 +1,11 @@
 """What it costs a run to tell how it goes on: progress.jsonl at every time step, or nothing.
 
-The run is `hmnn run logistic-drift` with the paper's rows and epochs, all five methods: of the five experiments it has
-the shortest time steps, so that telling weighs most. Runs with and without take turns. Two figures, in processor time:
-`ratio` compares whole runs (median over pairs, and as noisy as the machine); `share` is the time spent in telling
-itself, measured where it happens: taking the values out of Info, a way there and back through pickle as to another
-process, and the line of the file, divided by that of the run without. The promise is 2 % of either.
+The run is `hmnn run logistic-drift` with the paper's rows and epochs, all five methods: of the five
+experiments it has the shortest time steps, so that telling weighs most. Runs with and without take
+turns. Two figures, in processor time: `ratio` compares whole runs (median over pairs, and as noisy
+as the machine); `share` is the time spent in telling itself, measured where it happens: taking the
+values out of Info, a way there and back through pickle as to another process, and the line of the
+file, divided by that of the run without. The promise is 2 % of either.
 """
 
 import argparse
@@ -63,14 +64,17 @@ def silent(config) -> float:
 
 
 def telling(config) -> tuple[float, float]:
-    """Processor seconds of a run that tells all, and of the telling; the file must hold every time step."""
+    """Processor seconds of a run that tells all, and of the telling; the file must hold every time
+    step."""
     with tempfile.TemporaryDirectory() as folder, Progress(Path(folder), True, []) as progress:
         monitor = Telling(progress)
         diagnostics.numbers, diagnostics.plain = monitor.timed(OF), monitor.timed(PLAIN)
         began = time.process_time()
         procedure.run(config, 0, monitor)
         seconds = time.process_time() - began
-        assert len((Path(folder) / NAME).read_text().splitlines()) >= steps(config) // procedure.TOLD
+        assert (
+            len((Path(folder) / NAME).read_text().splitlines()) >= steps(config) // procedure.TOLD
+        )
     return seconds, monitor.seconds
 
 
@@ -98,7 +102,9 @@ def main() -> None:
     """Measure and print words or JSON."""
     parser = argparse.ArgumentParser(description="What it costs a run to tell how it goes on.")
     parser.add_argument("--json", action="store_true")
-    parser.add_argument("--steps", type=int, default=40, help="time steps of each method, at least 12")
+    parser.add_argument(
+        "--steps", type=int, default=40, help="time steps of each method, at least 12"
+    )
     parser.add_argument("--repeats", type=int, default=5)
     options = parser.parse_args()
     found = measure(replace(PROFILES["paper"], runs=1, steps=options.steps), options.repeats)

@@ -1,7 +1,7 @@
 """Write docs/benchmarks.md and its plot from the figures in benchmarks/results.
 
-`python benchmarks/report.py`, after `step.py --json`, `peers.py --json`, `memory.py --json` and `first_call.py --json`
-have been sent there.
+`python benchmarks/report.py`, after `step.py --json`, `peers.py --json`, `memory.py --json` and
+`first_call.py --json` have been sent there.
 """
 
 import json
@@ -89,7 +89,9 @@ def two_cores(rows: list[dict]) -> str:
 def plot(rows: list[dict], peers: list[dict]) -> None:
     """Cost per weight against width, and milliseconds beside the peers."""
     figure, (left, right) = plt.subplots(1, 2, figsize=(10, 3.6), layout="constrained")
-    wide = [row for row in rows if row["network"].count("-") == 2 and row["network"].startswith("784")]
+    wide = [
+        row for row in rows if row["network"].count("-") == 2 and row["network"].startswith("784")
+    ]
     for mode, colour in (("full", "#2a6fbb"), ("block", "#f2b134")):
         chosen = [row for row in wide if row["mode"] == mode]
         widths = [harness.sizes(row["network"])[1] for row in chosen]
@@ -110,10 +112,15 @@ def plot(rows: list[dict], peers: list[dict]) -> None:
 
 def main() -> None:
     """Write the page."""
-    rows, peers, memory, first = (results(name) for name in ("step", "peers", "memory", "first_call"))
+    rows, peers, memory, first = (
+        results(name) for name in ("step", "peers", "memory", "first_call")
+    )
     machine = ", ".join(f"{name} {value}" for name, value in peers["machine"].items())
     plot(rows, peers["rows"])
-    peer_rows = [[row["name"], row["does"], f"{row['median_ms']:.1f}", f"{row['min_ms']:.1f}"] for row in peers["rows"]]
+    peer_rows = [
+        [row["name"], row["does"], f"{row['median_ms']:.1f}", f"{row['min_ms']:.1f}"]
+        for row in peers["rows"]
+    ]
     memory_rows = [
         [
             row["weights"],
@@ -147,10 +154,13 @@ def main() -> None:
                 ],
                 memory_rows,
             ),
-            length=", ".join(f"{row['resident_mb']:.0f} MB at t = {row['t']}" for row in (length[1], length[-1])),
-            first="{not_cached:.1f} s compiling, {cached:.1f} s with the program in the cache ({network})".format(
-                **first
+            length=", ".join(
+                f"{row['resident_mb']:.0f} MB at t = {row['t']}" for row in (length[1], length[-1])
             ),
+            first=(
+                "{not_cached:.1f} s compiling, {cached:.1f} s with the "
+                "program in the cache ({network})"
+            ).format(**first),
             cores=two_cores(rows),
         )
     )

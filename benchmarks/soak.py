@@ -1,15 +1,17 @@
-"""Whether a filter wears out: a small network on a long, drifting stream of batches of random sizes.
+"""Whether a filter wears out: a small network on a long, drifting stream of batches of random
+sizes.
 
-`python benchmarks/soak.py [--steps 1000000] [--seed 0] [--json]`. Figures: whether every posterior and every step was
-finite; resident memory of the second half minus that of the first (medians, MB); compilations of the step against
-buckets of batch sizes; median step time of the last tenth over that of the first, on the clock (step_time_ratio) and
-in processor time (step_cpu_ratio). Neighbours slow a core down in both. So every tenth step of these two tenths is
-followed by two companions: the same step on the same batch from the first state (relative_to_fresh: what the old state
-costs; a process that ages slows both alike), and fixed work in NumPy and Python without jax (relative_to_reference:
-what all ageing costs, as far as the machine treats both alike). Both are medians of step over companion in processor
-time, last tenth over first. denormals counts numbers of the last state below the smallest normal one, which processors
-are slow with.
-Nothing here grows with the steps except the times of the two tenths, four bytes each, made before the first step.
+`python benchmarks/soak.py [--steps 1000000] [--seed 0] [--json]`. Figures: whether every posterior
+and every step was finite; resident memory of the second half minus that of the first (medians, MB);
+compilations of the step against buckets of batch sizes; median step time of the last tenth over
+that of the first, on the clock (step_time_ratio) and in processor time (step_cpu_ratio). Neighbours
+slow a core down in both. So every tenth step of these two tenths is followed by two companions: the
+same step on the same batch from the first state (relative_to_fresh: what the old state costs; a
+process that ages slows both alike), and fixed work in NumPy and Python without jax
+(relative_to_reference: what all ageing costs, as far as the machine treats both alike). Both are
+medians of step over companion in processor time, last tenth over first. denormals counts numbers of
+the last state below the smallest normal one, which processors are slow with. Nothing here grows
+with the steps except the times of the two tenths, four bytes each, made before the first step.
 """
 
 import argparse
@@ -36,7 +38,8 @@ def resident() -> float:
 
 
 class Stream:
-    """Batches of 1 to `largest` rows, cut from one block of inputs; the dividing plane turns for ever."""
+    """Batches of 1 to `largest` rows, cut from one block of inputs; the dividing plane turns for
+    ever."""
 
     def __init__(self, seed: int, largest: int = LARGEST) -> None:
         import numpy as np
@@ -78,7 +81,9 @@ def warm(method, state, largest: int = LARGEST) -> set[int]:
     buckets = {padding.bucket(rows) for rows in range(1, largest + 1)}
     for rows in sorted(buckets):
         rows = min(rows, largest)
-        method.step(state, Dataset(np.zeros((rows, FEATURES), np.float32), np.zeros(rows, np.int32)))
+        method.step(
+            state, Dataset(np.zeros((rows, FEATURES), np.float32), np.zeros(rows, np.int32))
+        )
     return buckets
 
 
@@ -109,7 +114,8 @@ def denormals(state) -> int:
 
 
 def ratios(times) -> dict:
-    """The last tenth over the first, for rows (clock, processor, fresh, reference) x tenths x steps."""
+    """The last tenth over the first, for rows (clock, processor, fresh, reference) x tenths x
+    steps."""
     import numpy as np
 
     (first, last), (cpu_first, cpu_last) = np.median(times[:2], axis=2)
@@ -136,7 +142,9 @@ def soak(steps: int, seed: int = 0, largest: int = LARGEST) -> dict:
     before = programs.laid_update._cache_size()
     buckets = warm(method, state, largest)
     tenth, every = max(1, steps // 10), max(1, steps // (2 * SAMPLES))
-    times = np.full((4, 2, tenth), np.nan, np.float32)  # clock, processor, fresh, reference; tenth; step
+    times = np.full(
+        (4, 2, tenth), np.nan, np.float32
+    )  # clock, processor, fresh, reference; tenth; step
     memory: tuple[list, list] = ([], [])
     finite = True
     for t in range(steps):
@@ -153,7 +161,9 @@ def soak(steps: int, seed: int = 0, largest: int = LARGEST) -> dict:
             finite &= all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(state.posterior))
             memory[2 * t >= steps].append(resident())
         if t % 50_000 == 0:
-            sys.stderr.write(f"{t:9d} steps, {1e3 * seconds[0]:.2f} ms, {resident():.1f} MB, finite {finite}\n")
+            sys.stderr.write(
+                f"{t:9d} steps, {1e3 * seconds[0]:.2f} ms, {resident():.1f} MB, finite {finite}\n"
+            )
     halves = [float(np.median(half)) for half in memory]
     return {
         "steps": steps,
@@ -169,7 +179,9 @@ def soak(steps: int, seed: int = 0, largest: int = LARGEST) -> dict:
 
 def main() -> None:
     """Run and print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--steps", type=int, default=1_000_000)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--json", action="store_true")

@@ -1,8 +1,10 @@
-"""What a training step of the filter costs, beside the plain SGD step of the same network in the same process.
+"""What a training step of the filter costs, beside the plain SGD step of the same network in the
+same process.
 
-`python benchmarks/step.py [--json] [--quick] [--only NETWORK] [--cores 2] [--optimiser adam]`. Modes: plain (SGD on
-the likelihood), naive (autodiff of the free energy, jax.random), full (closed form, all of the KL), block (a tenth
-of it in turn). ns_per_weight is what the mode costs over the plain step, per weight; a ratio needs its batch beside it.
+`python benchmarks/step.py [--json] [--quick] [--only NETWORK] [--cores 2] [--optimiser adam]`.
+Modes: plain (SGD on the likelihood), naive (autodiff of the free energy, jax.random), full (closed
+form, all of the KL), block (a tenth of it in turn). ns_per_weight is what the mode costs over the
+plain step, per weight; a ratio needs its batch beside it.
 """
 
 import argparse
@@ -25,7 +27,9 @@ UPDATES = 16
 EPOCHS = 5
 
 
-def runners(network: str, batch: int, keep: float, modes: tuple[str, ...], optimiser: str) -> tuple[dict, int]:
+def runners(
+    network: str, batch: int, keep: float, modes: tuple[str, ...], optimiser: str
+) -> tuple[dict, int]:
     """One function per mode that runs EPOCHS * UPDATES updates, and the number of weights."""
     import jax
     import numpy as np
@@ -34,14 +38,19 @@ def runners(network: str, batch: int, keep: float, modes: tuple[str, ...], optim
     from hmnn._types import Batch
     from hmnn.core import families, filtering, kernels, likelihoods, noise
     from hmnn.core.cpu import compilation
-    from hmnn.core.projections.descent import MOST_BLOCKS, Descent, first_guess
+    from hmnn.core.projections.descent import Descent, first_guess
+    from hmnn.core.projections.epochs import MOST_BLOCKS
     from hmnn.methods.arguments import OPTIMISERS
 
     first, *hidden, last = harness.sizes(network)
     net = mlp(first, tuple(hidden), last) if hidden else linear(first, last)
     regression, logistic = first == last, last == 1
     likelihood = (
-        likelihoods.bernoulli() if logistic else likelihoods.gaussian() if regression else likelihoods.categorical()
+        likelihoods.bernoulli()
+        if logistic
+        else likelihoods.gaussian()
+        if regression
+        else likelihoods.categorical()
     )
     rng = np.random.default_rng(0)
     rows = batch * UPDATES
@@ -57,10 +66,14 @@ def runners(network: str, batch: int, keep: float, modes: tuple[str, ...], optim
     }
 
     def plain() -> None:
-        jax.block_until_ready(_plain(net.apply, likelihood, OPTIMISERS[optimiser], batch)(weights, data))
+        jax.block_until_ready(
+            _plain(net.apply, likelihood, OPTIMISERS[optimiser], batch)(weights, data)
+        )
 
     def filtered(mode: str):
-        how = Descent(1e-6, EPOCHS, optimiser=OPTIMISERS[optimiser], minibatch=batch, **settings[mode])
+        how = Descent(
+            1e-6, EPOCHS, optimiser=OPTIMISERS[optimiser], minibatch=batch, **settings[mode]
+        )
         parts = filtering.Filter(net.init, net.apply, kernels.jump(), family, likelihood, how)
         state = filtering.init(parts, jax.random.key(0))
         start = first_guess(parts, state.key)
@@ -85,12 +98,16 @@ def _plain(apply, likelihood, optimiser, batch: int, cache: dict = {}):  # noqa:
         def update(i, carry, order):
             weights, state = carry
             part = minibatches.taken(data, order, i, batch)
-            gradient = jax.grad(lambda w: objective.misfit(apply, likelihood, w, batch=part))(weights)
+            gradient = jax.grad(lambda w: objective.misfit(apply, likelihood, w, batch=part))(
+                weights
+            )
             updates, state = descent.update(gradient, state, weights)
             return optax.apply_updates(weights, updates), state
 
         def epoch(i, carry):
-            draws = jax.random.bits(jax.random.fold_in(jax.random.key(0), i), data.x.shape[:1], "uint32")
+            draws = jax.random.bits(
+                jax.random.fold_in(jax.random.key(0), i), data.x.shape[:1], "uint32"
+            )
             order = minibatches.shuffled(draws, batch, data.rows)
             return jax.lax.fori_loop(0, UPDATES, lambda j, carry: update(j, carry, order), carry)
 
@@ -133,9 +150,13 @@ def measure(
 
 def main() -> None:
     """Measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--json", action="store_true", help="print a list of rows")
-    parser.add_argument("--quick", action="store_true", help="only the paper's networks, few repeats")
+    parser.add_argument(
+        "--quick", action="store_true", help="only the paper's networks, few repeats"
+    )
     parser.add_argument("--only", help="one network, such as 784-100-100-10")
     parser.add_argument("--cores", type=int, default=1, help="cores to pin to (1)")
     parser.add_argument("--optimiser", choices=("sgd", "adam"), default="sgd")
@@ -143,13 +164,16 @@ def main() -> None:
     harness.pin(arguments.cores)
     cases = [(case, MODES) for case in PAPER]
     if not arguments.quick:
-        cases += [(case, MODES) for case in BATCHES] + [(case, ("plain", "full", "block")) for case in WIDTHS]
+        cases += [(case, MODES) for case in BATCHES] + [
+            (case, ("plain", "full", "block")) for case in WIDTHS
+        ]
     cases = [(case, modes) for case, modes in cases if arguments.only in (None, case[0])]
     rows = []
     if not arguments.json:
         print(harness.machine())
         print(
-            f"{'network':>20} {'batch':>6} {'gamma':>6} {'mode':>6} {'min ms':>8} {'median':>8} {'ratio':>6} "
+            f"{'network':>20} {'batch':>6} {'gamma':>6} {'mode':>6} "
+            f"{'min ms':>8} {'median':>8} {'ratio':>6} "
             f"{'ns/weight':>9}"
         )
     for case, modes in cases:
@@ -157,7 +181,8 @@ def main() -> None:
             rows.append(row)
             if not arguments.json:
                 print(
-                    "{network:>20} {batch:6d} {gamma:6.2f} {mode:>6} {min_ms:8.3f} {median_ms:8.3f} {ratio:6.2f} "
+                    "{network:>20} {batch:6d} {gamma:6.2f} {mode:>6} {min_ms:8.3f} "
+                    "{median_ms:8.3f} {ratio:6.2f} "
                     "{ns_per_weight:9.2f}".format(**row),
                     flush=True,
                 )

@@ -1,11 +1,11 @@
 """What saving costs, beside writing the same bytes with numpy.save plus fsync.
 
-`python benchmarks/store.py [--json] [--folder DIR] [--repeats N]`. Both replace what the last round left, in turn,
-as a filter that saves at every step does; so both pay for giving the old blocks back to the disk.
-Times are medians. Milliseconds are those of the caller on free cores: its processor time plus the time it was blocked
-by the disk or by the hash in its other thread, without the time that other processes kept it waiting for the core
-(/proc/self/schedstat); the ratio by the clock stands beside.
-A checkpoint is verified and replaced whole; numpy.save is neither.
+`python benchmarks/store.py [--json] [--folder DIR] [--repeats N]`. Both replace what the last round
+left, in turn, as a filter that saves at every step does; so both pay for giving the old blocks back
+to the disk. Times are medians. Milliseconds are those of the caller on free cores: its processor
+time plus the time it was blocked by the disk or by the hash in its other thread, without the time
+that other processes kept it waiting for the core (/proc/self/schedstat); the ratio by the clock
+stands beside. A checkpoint is verified and replaced whole; numpy.save is neither.
 """
 
 import argparse
@@ -56,8 +56,12 @@ def measure(folder: Path, megabytes: int, repeats: int) -> dict:
         "save": lambda: hmnn.save({"w": values}, folder / "checkpoint"),
         "load": lambda: hmnn.load(folder / "checkpoint"),
     }
-    rounds = [{name: once(function) for name, function in functions.items()} for _ in range(repeats + 1)][1:]
-    clock, free = ({n: 1000 * statistics.median(r[n][i] for r in rounds) for n in functions} for i in (0, 1))
+    rounds = [
+        {name: once(function) for name, function in functions.items()} for _ in range(repeats + 1)
+    ][1:]
+    clock, free = (
+        {n: 1000 * statistics.median(r[n][i] for r in rounds) for n in functions} for i in (0, 1)
+    )
     return {
         "megabytes": megabytes,
         **{f"{name}_ms": round(value, 2) for name, value in free.items()},

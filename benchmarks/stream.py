@@ -1,9 +1,12 @@
-"""Rows a second through the doors, on one core: river's `learn_many` and one by one, scikit-learn's `predict_then_fit`.
+"""Rows a second through the doors, on one core: river's `learn_many` and one by one, scikit-learn's
+`predict_then_fit`.
 
-Two classes need one logit, and that is what the estimators have (7-64-64-1); river's door is measured with one output
-for each class (7-64-64-2, categorical) too. Seconds are the processor's, which other programs do not lengthen.
+Two classes need one logit, and that is what the estimators have (7-64-64-1); river's door is
+measured with one output for each class (7-64-64-2, categorical) too. Seconds are the processor's,
+which other programs do not lengthen.
 
-With --elec2 also the scores of the default settings on Elec2, each row predicted before it is learned.
+With --elec2 also the scores of the default settings on Elec2, each row predicted before it is
+learned.
 """
 
 import argparse
@@ -50,7 +53,8 @@ def many(x, y, repeats: int, outputs: int) -> float:
 
     names = [f"x{i}" for i in range(x.shape[1])]
     frames = [
-        (pd.DataFrame(x[i : i + 1024], columns=names), pd.Series(y[i : i + 1024])) for i in range(0, len(x), 1024)
+        (pd.DataFrame(x[i : i + 1024], columns=names), pd.Series(y[i : i + 1024]))
+        for i in range(0, len(x), 1024)
     ]
 
     def run() -> None:
@@ -66,7 +70,10 @@ def many(x, y, repeats: int, outputs: int) -> float:
 def single(x, y, repeats: int, outputs: int) -> float:
     """Rows a second by `predict_one` and `learn_one` in turn."""
     names = [f"x{i}" for i in range(x.shape[1])]
-    rows = [(dict(zip(names, row.tolist(), strict=True)), int(label)) for row, label in zip(x, y, strict=True)]
+    rows = [
+        (dict(zip(names, row.tolist(), strict=True)), int(label))
+        for row, label in zip(x, y, strict=True)
+    ]
 
     def run() -> None:
         model = classifier(outputs)
@@ -87,7 +94,8 @@ def fused(x, y, repeats: int) -> float:
 
 
 def elec2() -> dict:
-    """Accuracy, log loss, expected calibration error and seconds, compilation included, of the default settings."""
+    """Accuracy, log loss, expected calibration error and seconds, compilation included, of the
+    default settings."""
     from hmnn import data, metrics
     from hmnn.estimators import HMNNClassifier
 
@@ -105,9 +113,13 @@ def elec2() -> dict:
 
 def main() -> None:
     """Measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--json", action="store_true", help="print one object")
-    parser.add_argument("--elec2", action="store_true", help="score the default settings on Elec2 too")
+    parser.add_argument(
+        "--elec2", action="store_true", help="score the default settings on Elec2 too"
+    )
     parser.add_argument("--repeats", type=int, default=3)
     arguments = parser.parse_args()
     harness.pin(1)
@@ -123,7 +135,11 @@ def main() -> None:
     if arguments.elec2:
         figures["elec2"] = elec2()
     figures["machine"] = harness.machine()
-    print(json.dumps(figures, indent=1) if arguments.json else "\n".join(f"{k}: {v}" for k, v in figures.items()))
+    print(
+        json.dumps(figures, indent=1)
+        if arguments.json
+        else "\n".join(f"{k}: {v}" for k, v in figures.items())
+    )
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
 """Raw 32-bit words of the engine's hash on standard output, for batteries of statistical tests.
 
-`python benchmarks/words.py [--seed 0] | dieharder -a -g 200`. The order is weights x steps, as in training: every
-step takes two new threefry words as its key and hashes all indices of a (512, 1024) leaf. Ends when the reader does.
+`python benchmarks/words.py [--seed 0] | dieharder -a -g 200`. The order is weights x steps, as in
+training: every step takes two new threefry words as its key and hashes all indices of a (512, 1024)
+leaf. Ends when the reader does.
 """
 
 import argparse
@@ -32,7 +33,9 @@ def stream(seed: int):
 
 def main() -> None:
     """Write words until nobody reads them."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--seed", type=int, default=0)
     try:
         for block in stream(parser.parse_args().seed):

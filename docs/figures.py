@@ -1,4 +1,5 @@
-"""The pictures of docs/idea.md and docs/concepts, made by hmnn: `python docs/figures.py` writes docs/img/idea."""
+"""The pictures of docs/idea.md and docs/concepts, made by hmnn: `python docs/figures.py` writes
+docs/img/idea."""
 
 import sys
 from collections.abc import Callable
@@ -27,7 +28,8 @@ FOLDER = Path(__file__).parent / "img" / "idea"
 BLUE, GOLD, RED, GREY, INK = "#2a6fbb", "#e0a11b", "#c8404f", "#8a8f98", "#22262d"
 SHADES = LinearSegmentedColormap.from_list("classes", ["#f6dfae", "#fbfbf9", "#b9d0ea"])
 STYLE = {
-    "figure.facecolor": "#fbfbf9",  # a ground of its own, so that a figure is read on light and on dark pages
+    # A ground of its own, so that a figure is read on light and on dark pages.
+    "figure.facecolor": "#fbfbf9",
     "axes.facecolor": "#fbfbf9",
     "font.size": 10,
     "axes.spines.top": False,
@@ -62,7 +64,9 @@ def chain() -> Figure:
         shown[t] = state
     figure, axes = plt.subplots(2, 4, figsize=(7.6, 4.3), layout="constrained")
     for (top, bottom), t in zip(axes.T, (0, 5, 10, 15), strict=True):
-        _wires(top, [np.asarray(leaf) for leaf in jax.tree.leaves(shown[t].posterior.location)][::2])
+        _wires(
+            top, [np.asarray(leaf) for leaf in jax.tree.leaves(shown[t].posterior.location)][::2]
+        )
         _border(bottom, model, shown[t], turning(t, 120))
         top.set_title(f"t = {t + 1}")
     axes[0, 0].set_ylabel("hidden:\nweights of the network")
@@ -77,7 +81,9 @@ def _wires(axis: Axes, layers: list[np.ndarray]) -> None:
     for left, right, layer in zip(places[:-1], places[1:], layers, strict=True):
         for (a, b), w in np.ndenumerate(layer.T):
             ends = np.array([left[a], right[b]])
-            axis.plot(*ends.T, color=BLUE if w > 0 else RED, lw=0.3 + 1.3 * abs(w), alpha=0.85, zorder=1)
+            axis.plot(
+                *ends.T, color=BLUE if w > 0 else RED, lw=0.3 + 1.3 * abs(w), alpha=0.85, zorder=1
+            )
     axis.scatter(
         *np.array([p for layer in places for p in layer]).T,
         s=150,
@@ -95,7 +101,9 @@ def _border(axis: Axes, model: Any, state: Any, data: hmnn.Dataset) -> None:
     p = np.asarray(model.predict(state, grid, samples=50, point="sampled").mean).reshape(60, 60)
     axis.pcolormesh(line, line, p, vmin=0, vmax=1, cmap=SHADES, shading="gouraud")
     axis.contour(line, line, p, levels=[0.5], colors=INK, linewidths=1.6)
-    axis.scatter(*data.x.T, s=9, c=np.array([GOLD, BLUE])[data.y], edgecolors="white", linewidths=0.3)
+    axis.scatter(
+        *data.x.T, s=9, c=np.array([GOLD, BLUE])[data.y], edgecolors="white", linewidths=0.3
+    )
     axis.set(xticks=[], yticks=[], xlim=(-2.6, 2.6), ylim=(-2.6, 2.6), aspect="equal")
 
 
@@ -114,10 +122,16 @@ def kernel() -> Figure:
         (GOLD, BLUE),
         strict=True,
     ):
-        part = float(q) * _density(after._replace(variances=(variance,), variance_weights=(1.0,)), w)
-        left.fill_between(w, part, color=colour, alpha=0.35, lw=0, label=f"{name}, share {float(q):.1f}")
+        part = float(q) * _density(
+            after._replace(variances=(variance,), variance_weights=(1.0,)), w
+        )
+        left.fill_between(
+            w, part, color=colour, alpha=0.35, lw=0, label=f"{name}, share {float(q):.1f}"
+        )
     left.plot(w, _density(after, w), color=INK, lw=1.6, label="after the move")
-    left.set(title="one move of the jump kernel", xlabel="value of a weight", yticks=[], ylim=(0, None))
+    left.set(
+        title="one move of the jump kernel", xlabel="value of a weight", yticks=[], ylim=(0, None)
+    )
     left.legend(loc="upper left", fontsize=8.5)
     rules = {
         "static: nothing moves": (kernels.static(), GREY, "-"),
@@ -159,7 +173,11 @@ def three_moves() -> Figure:
     step = w[1] - w[0]
     predicted = _density(rule(before, jnp.zeros(())), w)
     logits = data.x @ w[None, :]
-    likelihood = np.exp(np.where(data.y[:, None] == 1, -np.logaddexp(0, -logits), -np.logaddexp(0, logits)).sum(axis=0))
+    likelihood = np.exp(
+        np.where(data.y[:, None] == 1, -np.logaddexp(0, -logits), -np.logaddexp(0, logits)).sum(
+            axis=0
+        )
+    )
     corrected = predicted * likelihood / np.sum(predicted * likelihood * step)
     found = state.posterior.location.weight.item(), float(scale(state.posterior.rho.weight).item())
     figure, axes = plt.subplots(1, 3, figsize=(7.6, 2.9), sharey=True, layout="constrained")
@@ -186,14 +204,19 @@ def _sensor(t: int, truth: float, rows: int = 12) -> hmnn.Dataset:
     return hmnn.Dataset(x, (truth * x[:, 0] + rng.normal(0, 0.7, rows)).astype(np.float32))
 
 
-def _track(rule: Any, truth: np.ndarray, silent: Callable[[int], bool] = lambda t: False) -> np.ndarray:
-    """Mean and standard deviation of the weight at each time step; no data come where it is `silent`."""
+def _track(
+    rule: Any, truth: np.ndarray, silent: Callable[[int], bool] = lambda t: False
+) -> np.ndarray:
+    """Mean and standard deviation of the weight at each time step; no data come where it is
+    `silent`."""
     descent = hmnn.descent(optimiser="adam", learning_rate=0.02, samples=4, initial_scale=1.0)
     model = hmnn.build(hmnn.linear(1, bias=False), "gaussian", rule, projection=descent)
     state, found = model.init(0), []
     for t, value in enumerate(truth):
         state, _ = model.step(state, None if silent(t) else _sensor(t, value))
-        found.append((state.posterior.location.weight.item(), scale(state.posterior.rho.weight).item()))
+        found.append(
+            (state.posterior.location.weight.item(), scale(state.posterior.rho.weight).item())
+        )
     return np.array(found)
 
 
@@ -204,7 +227,9 @@ def silence() -> Figure:
     figure, axis = plt.subplots(figsize=(7.6, 2.9), layout="constrained")
     t = np.arange(1, len(truth) + 1)
     axis.axvspan(20.5, 40.5, color=GREY, alpha=0.15, lw=0)
-    axis.fill_between(t, *(found[:, 0] + k * found[:, 1] for k in (-2, 2)), color=BLUE, alpha=0.25, lw=0)
+    axis.fill_between(
+        t, *(found[:, 0] + k * found[:, 1] for k in (-2, 2)), color=BLUE, alpha=0.25, lw=0
+    )
     axis.plot(t, found[:, 0], color=BLUE, lw=1.8, label="filter: mean, and two standard deviations")
     axis.plot(t, truth, color=INK, lw=1.2, ls="--", label="truth")
     axis.text(
@@ -233,7 +258,9 @@ def forgetting() -> Figure:
     t = np.arange(1, len(truth) + 1)
     for axis, (name, (rule, colour)) in zip(axes, rules.items(), strict=True):
         found = _track(rule, truth)
-        axis.fill_between(t, *(found[:, 0] + k * found[:, 1] for k in (-2, 2)), color=colour, alpha=0.25, lw=0)
+        axis.fill_between(
+            t, *(found[:, 0] + k * found[:, 1] for k in (-2, 2)), color=colour, alpha=0.25, lw=0
+        )
         axis.plot(t, found[:, 0], color=colour, lw=1.8)
         axis.plot(t, truth, color=INK, lw=1.2, ls="--")
         error = np.sqrt(np.mean((found[:, 0] - truth) ** 2))
@@ -248,7 +275,8 @@ def forgetting() -> Figure:
 
 
 def mean_field() -> Figure:
-    """The exact posterior of two weights that lean on each other, and the nearest law of independent ones."""
+    """The exact posterior of two weights that lean on each other, and the nearest law of
+    independent ones."""
     precision = np.array([[1.0, 0.9], [0.9, 1.0]]) / (1 - 0.9**2)
     around = np.stack([np.cos(a := np.linspace(0, 2 * np.pi, 200)), np.sin(a)])
     exact = 2 * np.linalg.cholesky(np.linalg.inv(precision)) @ around
@@ -281,7 +309,9 @@ def draw(folder: Path, names: list[str]) -> list[Path]:
     """Write these pictures into a folder; all, if none is named."""
     folder.mkdir(parents=True, exist_ok=True)
     paths = []
-    for name, picture in PICTURES.items() if not names else [(name, PICTURES[name]) for name in names]:
+    for name, picture in (
+        PICTURES.items() if not names else [(name, PICTURES[name]) for name in names]
+    ):
         with plt.rc_context(STYLE):
             figure = picture()
             figure.get_layout_engine().set(w_pad=0.08, h_pad=0.08)

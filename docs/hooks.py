@@ -1,8 +1,9 @@
 """What mkdocs is told beside mkdocs.yml: where links that leave docs/ lead on the site.
 
-The pages are also read in the repository, so they link to files of the repository: figures of results/, source files,
-CONTRIBUTING.md. On the site a figure is copied, a page outside docs/ becomes a page, a source file becomes its entry
-in the reference, and any other file is named and not linked.
+The pages are also read in the repository, so they link to files of the repository: figures of
+results/, source files, CONTRIBUTING.md. On the site a figure is copied, a page outside docs/
+becomes a page, a source file becomes its entry in the reference, and any other file is named and
+not linked.
 """
 
 import os
@@ -28,9 +29,18 @@ def on_files(files: Any, config: Any) -> Any:
     for file in list(files.documentation_pages()):
         for mark, _, target, _ in LINK.findall(file.content_string):
             picture = (_path(file).parent / target).resolve()
-            if mark and picture.is_relative_to(ROOT) and picture not in known and picture.suffix in PICTURES:
+            if (
+                mark
+                and picture.is_relative_to(ROOT)
+                and picture not in known
+                and picture.suffix in PICTURES
+            ):
                 known.add(picture)
-                files.append(File.generated(config, str(picture.relative_to(ROOT)), abs_src_path=str(picture)))
+                files.append(
+                    File.generated(
+                        config, str(picture.relative_to(ROOT)), abs_src_path=str(picture)
+                    )
+                )
     return files
 
 
@@ -57,7 +67,9 @@ def _entries(files: Any) -> dict[Path, str]:
     """Source files and the first entry of the reference that is of each."""
     found: dict[Path, str] = {}
     for file in files.documentation_pages():
-        for name in ENTRY.findall(file.content_string) if file.src_uri.startswith("reference/") else []:
+        for name in (
+            ENTRY.findall(file.content_string) if file.src_uri.startswith("reference/") else []
+        ):
             module = ROOT.joinpath(*name.split(".")[:-1])
             source = module / "__init__.py" if module.is_dir() else module.with_suffix(".py")
             found.setdefault(source, f"{file.src_uri}#{name}")
@@ -65,7 +77,8 @@ def _entries(files: Any) -> dict[Path, str]:
 
 
 def _named(text: str, path: Path) -> str:
-    """A file that the site does not have: its name in the repository, beside the words that led to it."""
+    """A file that the site does not have: its name in the repository, beside the words that led to
+    it."""
     name = f"`{path.relative_to(ROOT)}`" if path.is_relative_to(ROOT) else f"`{path.name}`"
     return name if text.strip("`") in (name.strip("`"), path.name) else f"{text} ({name})"
 

@@ -1,4 +1,5 @@
-"""The picture of the README, two moons that turn: `python docs/moons.py` writes docs/img/moons.png (half a minute)."""
+"""The picture of the README, two moons that turn: `python docs/moons.py` writes docs/img/moons.png
+(half a minute)."""
 
 import sys
 from pathlib import Path
@@ -30,12 +31,19 @@ def draw(path: Path, config: Config) -> None:
     state, side = method.init(0), np.linspace(-HALF, HALF, CELLS)
     grid = np.stack(np.meshgrid(side, side), -1).reshape(-1, 2).astype(np.float32)
     with plt.rc_context({"figure.facecolor": "#fbfbf9", "font.size": 10, "text.color": "#22262d"}):
-        figure, axes = plt.subplots(1, len(stream), figsize=(2.6 * len(stream), 2.9), layout="constrained")
+        figure, axes = plt.subplots(
+            1, len(stream), figsize=(2.6 * len(stream), 2.9), layout="constrained"
+        )
         for t, axis in enumerate(axes):
             state, _ = method.step(state, stream[t])
             middle = (stream[t].x.max(axis=0) + stream[t].x.min(axis=0)) / 2
-            found = method.predict(state, grid + middle, samples=2 * config.draws, level=config.level)
-            p, length = (np.asarray(a)[:, 1].reshape(CELLS, CELLS) for a in (found.mean, found.upper - found.lower))
+            found = method.predict(
+                state, grid + middle, samples=2 * config.draws, level=config.level
+            )
+            p, length = (
+                np.asarray(a)[:, 1].reshape(CELLS, CELLS)
+                for a in (found.mean, found.upper - found.lower)
+            )
             _panel(axis, shades(p, length), stream[t].x[:SHOWN] - middle, stream[t].y[:SHOWN])
             axis.set_title(f"t = {t + 1}")
         axes[0].annotate(
@@ -54,7 +62,8 @@ def draw(path: Path, config: Config) -> None:
 
 
 def shades(p: np.ndarray, length: np.ndarray) -> np.ndarray:
-    """The colour of the likelier class, which goes over to dark grey as the interval of the probability grows."""
+    """The colour of the likelier class, which goes over to dark grey as the interval of the
+    probability grows."""
     first, second, dark = (np.array(to_rgb(colour)) for colour in (*GROUNDS, UNKNOWN))
     ground = (1 - p)[..., None] * first + p[..., None] * second
     doubt = np.clip(length, 0, 1)[..., None] ** 0.8

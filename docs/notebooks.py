@@ -1,4 +1,5 @@
-"""The tutorials as notebooks: `make notebooks` writes them from the Markdown pages, so that none is committed."""
+"""The tutorials as notebooks: `make notebooks` writes them from the Markdown pages, so that none is
+committed."""
 
 import sys
 from pathlib import Path
@@ -11,7 +12,8 @@ KERNEL = {"name": "python3", "display_name": "Python 3", "language": "python"}
 
 
 def write(folder: Path) -> list[Path]:
-    """Write a notebook per tutorial: each block of Python is a cell, each text between two of them another."""
+    """Write a notebook per tutorial: each block of Python is a cell, each text between two of them
+    another."""
     folder.mkdir(parents=True, exist_ok=True)
     paths = []
     for page in sorted(TUTORIALS.glob("*.md")):

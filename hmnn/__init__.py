@@ -22,8 +22,13 @@ from hmnn.store import Trajectory, load, save
 
 __version__ = "0.2.0"
 
-_LATER = {"HMNNClassifier": "hmnn.estimators", "HMNNRegressor": "hmnn.estimators", "evaluate": "hmnn.evaluate"}
-"""Names whose modules need scikit-learn, which takes longer to import than all the rest: imported when asked for."""
+_LATER = {
+    "HMNNClassifier": "hmnn.estimators",
+    "HMNNRegressor": "hmnn.estimators",
+    "evaluate": "hmnn.evaluate",
+}
+"""Names whose modules need scikit-learn, which takes longer to import than all the rest: imported
+when asked for."""
 
 
 def __getattr__(name: str) -> Any:

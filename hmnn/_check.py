@@ -65,4 +65,6 @@ def finite(name: str, value: np.ndarray, where: str = "") -> None:
     """Refuse an array that holds NaN or infinity, saying in which row."""
     if np.issubdtype(value.dtype, np.floating) and not np.isfinite(value).all():
         row = int(np.argwhere(~np.isfinite(value))[0][0])
-        raise ValueError(f"{name} must be finite{where}. Got {value[row].ravel()[:5]} in row {row}.")
+        raise ValueError(
+            f"{name} must be finite{where}. Got {value[row].ravel()[:5]} in row {row}."
+        )

@@ -30,7 +30,8 @@ def structure(tree: PyTree) -> Any:
 
 def split(flat: Float[Array, " size"], weights: Weights) -> Weights:
     """Cut a vector into leaves with the shapes and types of the weights."""
-    leaves, ends = jax.tree.leaves(weights), np.cumsum([leaf.size for leaf in jax.tree.leaves(weights)])
+    leaves = jax.tree.leaves(weights)
+    ends = np.cumsum([leaf.size for leaf in leaves])
     parts = jnp.split(flat, ends[:-1])
     return structure(weights).unflatten(
         [p.reshape(w.shape).astype(w.dtype) for p, w in zip(parts, leaves, strict=True)]
@@ -38,8 +39,12 @@ def split(flat: Float[Array, " size"], weights: Weights) -> Weights:
 
 
 def all_finite(tree: PyTree) -> Bool[Array, ""]:
-    """Whether every real or complex number of the tree is finite, and their sum too (one fast pass)."""
-    sums = [jnp.isfinite(jnp.sum(a)) for a in jax.tree.leaves(tree) if jnp.issubdtype(a.dtype, jnp.inexact)]
+    """Whether every number of the tree is finite, and the sum of every leaf (one fast pass)."""
+    sums = [
+        jnp.isfinite(jnp.sum(a))
+        for a in jax.tree.leaves(tree)
+        if jnp.issubdtype(a.dtype, jnp.inexact)
+    ]
     return jnp.stack(sums).all() if sums else jnp.array(True)
 
 

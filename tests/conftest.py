@@ -2,13 +2,28 @@
 
 import os
 
-os.environ.setdefault("XLA_FLAGS", "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1")
+os.environ.setdefault(
+    "XLA_FLAGS", "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
+)
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 
 from jaxtyping import install_import_hook
 
-# Not the rooms with doors, methods and estimators: they are typed for readers, and check and word errors themselves.
-ROOMS = ["core", "networks", "data", "metrics", "store", "evaluate", "lab", "cli", "_check", "_tree", "_types"]
+# Not the rooms with doors, methods and estimators: they are typed for readers, and check and word
+# errors themselves.
+ROOMS = [
+    "core",
+    "networks",
+    "data",
+    "metrics",
+    "store",
+    "evaluate",
+    "lab",
+    "cli",
+    "_check",
+    "_tree",
+    "_types",
+]
 hook = install_import_hook([f"hmnn.{room}" for room in ROOMS], "beartype.beartype")
 
 import jax  # noqa: E402

@@ -1,4 +1,5 @@
-"""Independent exact answers, in plain NumPy and SciPy: only the type of the noise is shared with the package."""
+"""Independent exact answers, in plain NumPy and SciPy: only the type of the noise is shared with
+the package."""
 
 import jax
 import jax.numpy as jnp
@@ -8,7 +9,8 @@ from scipy import linalg, stats
 from hmnn.core.families import Noise
 
 
-# --- noise -----------------------------------------------------------------------------------------------------------
+# --- noise
+# --------------------------------------------------------------------------------------------------
 def sigma_points(weights: int) -> np.ndarray:
     """Rows of +-1 with mean zero and identity covariance, so that means of quadratics are exact."""
     order = 2 ** int(np.ceil(np.log2(weights + 1)))
@@ -16,7 +18,8 @@ def sigma_points(weights: int) -> np.ndarray:
 
 
 def hadamard_source(words, i, weights, family):
-    """A noise source for Gaussian families: draw i is row i of the sigma points; take as many samples as rows."""
+    """A noise source for Gaussian families: draw i is row i of the sigma points; take as many
+    samples as rows."""
     leaves, structure = jax.tree.flatten(weights)
     points = sigma_points(sum(leaf.size for leaf in leaves))
     out, start = [], 0
@@ -27,7 +30,8 @@ def hadamard_source(words, i, weights, family):
     return structure.unflatten(out)
 
 
-# --- linear-Gaussian streams -----------------------------------------------------------------------------------------
+# --- linear-Gaussian streams
+# -----------------------------------------------------------------------------------------
 def correct(m, cov, x, y, noise):
     """The exact posterior of w ~ N(m, cov) after y = x w + N(0, noise^2): mean and covariance."""
     precision = np.linalg.inv(cov) + x.T @ x / noise**2
@@ -36,7 +40,8 @@ def correct(m, cov, x, y, noise):
 
 
 def kalman(m, variance, memory, centre, jump_variance, xs, ys, noise):
-    """The Kalman filter with transition w -> centre + memory (w - centre) + N(0, jump_variance); a row per t."""
+    """The Kalman filter with transition w -> centre + memory (w - centre) + N(0, jump_variance); a
+    row per t."""
     m, cov = np.asarray(m, float), np.diag(np.asarray(variance, float))
     means, covs = [], []
     for x, y in zip(xs, ys, strict=True):
@@ -48,7 +53,8 @@ def kalman(m, variance, memory, centre, jump_variance, xs, ys, noise):
 
 
 def diagonal_filter(m, variance, memory, centre, jump_variance, xs, ys, noise, marginal=False):
-    """The best diagonal Gaussian at every t: exact mean, variance 1 / Lambda_vv (or, wrongly, the marginal's)."""
+    """The best diagonal Gaussian at every t: exact mean, variance 1 / Lambda_vv (or, wrongly, the
+    marginal's)."""
     m, variance = np.asarray(m, float), np.asarray(variance, float)
     means, variances = [], []
     for x, y in zip(xs, ys, strict=True):
@@ -60,7 +66,9 @@ def diagonal_filter(m, variance, memory, centre, jump_variance, xs, ys, noise, m
     return np.array(means), np.array(variances)
 
 
-def linear_stream(seed, steps, rows, weights, memory, jump_variance, noise, orthogonal=False, correlation=0.0):
+def linear_stream(
+    seed, steps, rows, weights, memory, jump_variance, noise, orthogonal=False, correlation=0.0
+):
     """xs, ys of a linear-Gaussian stream."""
     rng = np.random.default_rng(seed)
     w = rng.normal(size=weights)
@@ -76,7 +84,8 @@ def linear_stream(seed, steps, rows, weights, memory, jump_variance, noise, orth
     return np.array(xs), np.array(ys)
 
 
-# --- mixtures --------------------------------------------------------------------------------------------------------
+# --- mixtures
+# --------------------------------------------------------------------------------------------------
 def family_density(w, m, s, keep):
     """Eq. (scalemixvarapp)."""
     return keep * stats.norm.pdf(w, m, s) + (1 - keep) * stats.norm.pdf(w, 0, s)
@@ -94,11 +103,14 @@ def kernel_density(old, new, memory, jump_scale, shrink, jump_prob, centre):
 
 
 def evolving_prior(w, m, s, keep, memory, jump_scale, shrink, jump_prob, centre):
-    """P pi at w: the kernel against the family, integrated over W_{t-1} numerically, peak by peak."""
+    """P pi at w: the kernel against the family, integrated over W_{t-1} numerically, peak by
+    peak."""
     args = (memory, jump_scale, shrink, jump_prob, centre)
     origin = centre + (w - centre) / memory if memory > 0 else m
     widths = [s] if memory == 0 else [s, jump_scale / memory, jump_scale / shrink / memory]
-    peaks = {p + k * d for p in (0.0, m, origin) for d in widths for k in (-12, -4, -1, 0, 1, 4, 12)}
+    peaks = {
+        p + k * d for p in (0.0, m, origin) for d in widths for k in (-12, -4, -1, 0, 1, 4, 12)
+    }
     low, high = min(0.0, m) - 12 * s, max(0.0, m) + 12 * s
     cuts = [low, *sorted(p for p in peaks if low < p < high), high]
     nodes, weights = np.polynomial.legendre.leggauss(40)
@@ -114,7 +126,8 @@ def gaussian_kl(m, s, mu, sigma):
 
 
 def free_energy(m, rho, keep, prior_density, loss):
-    """E_q[loss + log q - log prior] for one weight, by the trapezoid rule over xi and a sum over eta."""
+    """E_q[loss + log q - log prior] for one weight, by the trapezoid rule over xi and a sum over
+    eta."""
     s = np.logaddexp(0, rho)
     xi = np.linspace(-9, 9, 6001)
     total = 0.0

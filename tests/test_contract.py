@@ -24,7 +24,8 @@ SPECIAL: dict[str, dict] = {
 PLACES: dict[str, tuple] = {"lstm": (2, 2, "categorical"), "persistence": (2,), "shrinkage": (2,)}
 """What stands before the settings, where it is not a network and a likelihood."""
 SERIES = ("persistence", "shrinkage")
-"""Methods that forecast a series and cannot learn classes: they get a series, and are held to all else."""
+"""Methods that forecast a series and cannot learn classes: they get a series, and are held to all
+else."""
 SEQUENCES = ("lstm", *SERIES)
 """Methods that read rows in their order: a row that comes twice is not one that counts twice."""
 KEY = 7
@@ -47,9 +48,12 @@ def stream(t: int, rows: int = 64) -> Dataset:
 
 
 def series(t: int, rows: int = 64) -> Dataset:
-    """A window on a point that goes slowly round a circle, with noise; the next value is the target."""
+    """A window on a point that goes slowly round a circle, with noise; the next value is the
+    target."""
     rng, angle = np.random.default_rng(5), 0.01 * np.arange(256)
-    points = 4.0 * np.stack([np.cos(angle), np.sin(angle)], axis=1) + 0.1 * rng.normal(size=(256, 2))
+    points = 4.0 * np.stack([np.cos(angle), np.sin(angle)], axis=1) + 0.1 * rng.normal(
+        size=(256, 2)
+    )
     return Dataset(*(points[i : i + rows].astype(np.float32) for i in (t, t + 1)))
 
 
@@ -104,7 +108,9 @@ def bits(tree) -> list:
 
     def raw(leaf):
         leaf = jnp.asarray(leaf)
-        values = jax.random.key_data(leaf) if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key) else leaf
+        values = (
+            jax.random.key_data(leaf) if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key) else leaf
+        )
         return values.shape, str(values.dtype), np.asarray(values).tobytes()
 
     return [raw(leaf) for leaf in jax.tree.leaves(tree)]
@@ -145,7 +151,9 @@ def test_classes_have_probabilities_and_numbers_have_none(name, method, case, le
 
 def test_prediction_does_not_depend_on_the_other_rows(method, case, learnt):
     whole = method.predict(learnt[-1], case.new.x).mean
-    single = np.concatenate([method.predict(learnt[-1], case.new.x[i : i + 1]).mean for i in range(5)])
+    single = np.concatenate(
+        [method.predict(learnt[-1], case.new.x[i : i + 1]).mean for i in range(5)]
+    )
     np.testing.assert_allclose(single, whole[:5], atol=1e-6)
 
 
@@ -184,7 +192,10 @@ def test_a_step_without_data_is_legal_before_any_data(method, case):
 
 def spoilt(x: np.ndarray, y: np.ndarray) -> dict[str, Dataset]:
     """What must be refused, whatever the task."""
-    at, row = np.arange(128).reshape(64, 2) == 30, (np.arange(64) == 30).reshape(64, *[1] * (y.ndim - 1))
+    at, row = (
+        np.arange(128).reshape(64, 2) == 30,
+        (np.arange(64) == 30).reshape(64, *[1] * (y.ndim - 1)),
+    )
     return {
         "NaN in x": Dataset(np.where(at, np.nan, x), y),
         "infinity in x": Dataset(np.where(at, -np.inf, x), y),
@@ -337,7 +348,9 @@ def test_weight_2_is_the_row_twice(name, method, case, learnt):
             np.testing.assert_allclose(getattr(said, field), getattr(told, field), rtol=1e-4)
 
 
-@pytest.mark.parametrize("x", [np.full((3, 2), np.nan), np.zeros((3, 3)), np.zeros(2), np.full((3, 2), 1e300), "x"])
+@pytest.mark.parametrize(
+    "x", [np.full((3, 2), np.nan), np.zeros((3, 3)), np.zeros(2), np.full((3, 2), 1e300), "x"]
+)
 def test_bad_inputs_to_predict_are_refused(method, case, learnt, x):
     with pytest.raises(ValueError, match=r"^x must be|^x must fit"):
         method.predict(learnt[2], x)
@@ -350,7 +363,9 @@ def test_the_form_of_the_arrays_changes_no_bit(method, case, learnt, form):
     expected, _ = method.step(learnt[1], case.whole)
     got, _ = method.step(learnt[1], case.forms[form])
     assert bits(got) == bits(expected)
-    assert bits(method.predict(got, case.forms[form][0])) == bits(method.predict(expected, case.whole.x))
+    assert bits(method.predict(got, case.forms[form][0])) == bits(
+        method.predict(expected, case.whole.x)
+    )
 
 
 def test_read_only_arrays_are_welcome_and_stay_as_they_were(method, case, learnt):
@@ -376,7 +391,11 @@ def test_nothing_is_shared_with_the_callers_arrays(method, case, learnt):
     assert bits(mean) == expected_mean
 
 
-@pytest.mark.parametrize("key", ["0", 1.5, None, True, np.zeros(2, np.uint32), jax.random.split(jax.random.key(0))])
+@pytest.mark.parametrize(
+    "key", ["0", 1.5, None, True, np.zeros(2, np.uint32), jax.random.split(jax.random.key(0))]
+)
 def test_what_is_no_key_is_refused(method, key):
-    with pytest.raises(ValueError, match=r"^key must be one jax\.random\.key\(seed\) or a whole number\. Got "):
+    with pytest.raises(
+        ValueError, match=r"^key must be one jax\.random\.key\(seed\) or a whole number\. Got "
+    ):
         method.init(key)

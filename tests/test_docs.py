@@ -58,7 +58,9 @@ def broken_links(page, text):
 
 def findings(text):
     """The forbidden words in a text; a path counts only where it begins, not inside another."""
-    patterns = [rf"(?<![\w.\-]){re.escape(w)}" if w.startswith("/") else re.escape(w) for w in FORBIDDEN]
+    patterns = [
+        rf"(?<![\w.\-]){re.escape(w)}" if w.startswith("/") else re.escape(w) for w in FORBIDDEN
+    ]
     return [w for w, pattern in zip(FORBIDDEN, patterns, strict=True) if re.search(pattern, text)]
 
 
@@ -67,12 +69,15 @@ def entries():
     found = {}
     for page in sorted((ROOT / "docs" / "reference").glob("*.md")):
         _, *parts = re.split(r"^::: ([\w.]+)$", page.read_text(), flags=re.MULTILINE)
-        found |= {name: "".join(blocks(text)) for name, text in zip(parts[::2], parts[1::2], strict=True)}
+        found |= {
+            name: "".join(blocks(text)) for name, text in zip(parts[::2], parts[1::2], strict=True)
+        }
     return found
 
 
 def thing(name):
-    """What a dotted name of the reference stands for; a module wins over what hides it in its parent."""
+    """What a dotted name of the reference stands for; a module wins over what hides it in its
+    parent."""
     module, _, last = name.rpartition(".")
     return getattr(importlib.import_module(module), last)
 
@@ -94,7 +99,9 @@ def run(*command, folder=ROOT):
 
 def build(config, site):
     """A strict build, in a process of its own; with --quiet mkdocs would not count its warnings."""
-    return run(sys.executable, "-m", "mkdocs", "build", "--strict", "-f", str(config), "-d", str(site))
+    return run(
+        sys.executable, "-m", "mkdocs", "build", "--strict", "-f", str(config), "-d", str(site)
+    )
 
 
 @pytest.fixture(scope="module")
@@ -117,16 +124,23 @@ def test_links_resolve(page):
 
 
 def test_the_site_has_every_page(site):
-    pages = {page.relative_to(ROOT / "docs").with_suffix(".html") for page in (ROOT / "docs").rglob("*.md")}
+    pages = {
+        page.relative_to(ROOT / "docs").with_suffix(".html")
+        for page in (ROOT / "docs").rglob("*.md")
+    }
     assert pages <= {page.relative_to(site) for page in site.rglob("*.html")}
 
 
 def test_the_site_asks_for_nothing_outside(site):
-    loaded = r"""<(?:script|link|img|iframe|source)[^>]*?(?:src|href)=["']?((?:https?:)?//[^"'> ]+)"""
+    loaded = (
+        r"""<(?:script|link|img|iframe|source)[^>]*?(?:src|href)=["']?((?:https?:)?//[^"'> ]+)"""
+    )
     pages = [*site.rglob("*.html"), *site.rglob("*.css")]
     assert {str(p): found for p in pages if (found := re.findall(loaded, p.read_text()))} == {}
     assert not any("@import" in p.read_text() for p in site.rglob("*.css"))
-    assert re.findall(loaded, '<link rel="x" href="https://fonts.example.com">') == ["https://fonts.example.com"]
+    assert re.findall(loaded, '<link rel="x" href="https://fonts.example.com">') == [
+        "https://fonts.example.com"
+    ]
 
 
 def test_links_and_figures_of_the_site_are_there(site):
@@ -140,10 +154,14 @@ def test_links_and_figures_of_the_site_are_there(site):
 
 def test_links_that_leave_the_docs_lead_somewhere_on_the_site(site):
     design = (site / "design.html").read_text()
-    assert 'href="reference/core.html#hmnn.core.kernels.jump"' in design  # a source file: its entry in the reference
+    assert (
+        'href="reference/core.html#hmnn.core.kernels.jump"' in design
+    )  # a source file: its entry in the reference
     assert "<code>pyproject.toml</code>" in design  # any other file: its name
     assert (site / "results" / "flag" / "film.gif").is_file()  # a figure: a copy of it
-    assert 'href="dependencies.html"' in (site / "contributing.html").read_text()  # a page of the root: a page
+    assert (
+        'href="dependencies.html"' in (site / "contributing.html").read_text()
+    )  # a page of the root: a page
 
 
 def test_a_strict_build_refuses_a_broken_link(tmp_path):
@@ -164,7 +182,11 @@ def test_every_public_name_is_in_the_reference():
 
 
 def test_every_entry_of_the_reference_has_an_example():
-    assert [name for name, code in entries().items() if not re.search(rf"\b{name.split('.')[-1]}\b", code)] == []
+    assert [
+        name
+        for name, code in entries().items()
+        if not re.search(rf"\b{name.split('.')[-1]}\b", code)
+    ] == []
 
 
 def test_notebooks_have_the_code_of_the_tutorials_in_order(tmp_path):
@@ -190,15 +212,21 @@ def test_the_pictures_are_those_that_the_script_draws(tmp_path):
     done = run(sys.executable, str(ROOT / "docs" / "figures.py"), str(tmp_path), *names)
     assert done.returncode == 0, done.stderr
     for path in [ROOT / "docs" / "img" / "idea" / f"{name}.png" for name in names]:
-        old, new = (np.asarray(Image.open(p).convert("RGB"), float) for p in (path, tmp_path / path.name))
+        old, new = (
+            np.asarray(Image.open(p).convert("RGB"), float) for p in (path, tmp_path / path.name)
+        )
         assert old.shape == new.shape
-        assert np.abs(old - new).mean() < 4.0  # other fonts or another processor may move a line a little
+        assert (
+            np.abs(old - new).mean() < 4.0
+        )  # other fonts or another processor may move a line a little
         assert path.stat().st_size < 200_000
 
 
 def test_a_broken_link_is_found():
     page = ROOT / "README.md"
-    assert broken_links(page, "[a](LICENSE) [b](nowhere.md#here) [c](https://example.com)") == ["nowhere.md"]
+    assert broken_links(page, "[a](LICENSE) [b](nowhere.md#here) [c](https://example.com)") == [
+        "nowhere.md"
+    ]
 
 
 def test_files_of_the_notation_table_exist():
@@ -240,10 +268,14 @@ def test_the_lock_has_every_dependency_with_hashes():
 def test_no_committed_file_names_a_registry_or_a_machine():
     if not (ROOT / ".git").exists():
         pytest.skip("not a Git working copy")
-    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    listed = subprocess.run(
+        ["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout
     files = [ROOT / name for name in listed.split("\0") if name]
     texts = {f: f.read_text() for f in files if f.suffix in TEXT and f.is_file()}
-    assert {str(f.relative_to(ROOT)): found for f, text in texts.items() if (found := findings(text))} == {}
+    assert {
+        str(f.relative_to(ROOT)): found for f, text in texts.items() if (found := findings(text))
+    } == {}
 
 
 def test_forbidden_words_are_found():

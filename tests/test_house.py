@@ -79,7 +79,11 @@ def _unsafe_call(node, alias):
     parts = ".".join(filter(None, [alias.get(head, head), rest])).split(".")
     if (parts[0], parts[-1]) in BANNED_CALLS:
         return True
-    allows = [k for k in node.keywords if k.arg == "allow_pickle" or (k.arg is None and parts[-1] == "load")]
+    allows = [
+        k
+        for k in node.keywords
+        if k.arg == "allow_pickle" or (k.arg is None and parts[-1] == "load")
+    ]
     return any(not (isinstance(k.value, ast.Constant) and k.value.value is False) for k in allows)
 
 
@@ -101,7 +105,11 @@ def public():
                 continue
             if inspect.isclass(thing):
                 yield f"{module.__name__}.{name}", thing
-                own = [(n, m) for n, m in vars(thing).items() if inspect.isfunction(m) and not n.startswith("_")]
+                own = [
+                    (n, m)
+                    for n, m in vars(thing).items()
+                    if inspect.isfunction(m) and not n.startswith("_")
+                ]
                 yield from ((f"{module.__name__}.{name}.{n}", m) for n, m in own)
             elif inspect.isfunction(inspect.unwrap(thing) if callable(thing) else thing):
                 yield f"{module.__name__}.{name}", thing
@@ -123,7 +131,11 @@ def test_the_scan_finds_what_it_is_for():
 def test_files_are_short_and_annotations_are_real(file):
     source = file.read_text()
     assert len(source.splitlines()) <= 300
-    futures = [n for n in ast.walk(ast.parse(source)) if isinstance(n, ast.ImportFrom) and n.module == "__future__"]
+    futures = [
+        n
+        for n in ast.walk(ast.parse(source))
+        if isinstance(n, ast.ImportFrom) and n.module == "__future__"
+    ]
     assert futures == []
 
 
@@ -281,5 +293,9 @@ def test_every_public_thing_has_a_sentence():
     found = dict(public())
     assert "hmnn.core.filtering.step" in found
     assert "hmnn.methods.variational.hmnn" in found
-    wrong = {name: first_line(thing) for name, thing in found.items() if not first_line(thing).endswith(".")}
+    wrong = {
+        name: first_line(thing)
+        for name, thing in found.items()
+        if not first_line(thing).endswith(".")
+    }
     assert wrong == {}

@@ -17,7 +17,9 @@ MEAN, STD, TARGET = RNG.normal(size=50), RNG.uniform(0.2, 3, 50), RNG.normal(siz
 
 def test_log_loss_brier_and_accuracy_are_those_of_scikit_learn():
     assert metrics.log_loss(P, Y) == pytest.approx(sk.log_loss(Y, P, labels=[0, 1, 2]), rel=1e-12)
-    assert metrics.brier(P, Y) == pytest.approx(sk.brier_score_loss(Y, P, labels=[0, 1, 2]), rel=1e-12)
+    assert metrics.brier(P, Y) == pytest.approx(
+        sk.brier_score_loss(Y, P, labels=[0, 1, 2]), rel=1e-12
+    )
     assert metrics.accuracy(P, Y) == sk.accuracy_score(Y, P.argmax(axis=1))
 
 
@@ -32,7 +34,9 @@ def test_a_label_of_probability_zero_costs_the_clipped_loss():
 
 
 def test_single_precision_probabilities_are_taken_in_double():
-    assert metrics.log_loss(P.astype(np.float32), Y) == pytest.approx(metrics.log_loss(P, Y), rel=1e-5)
+    assert metrics.log_loss(P.astype(np.float32), Y) == pytest.approx(
+        metrics.log_loss(P, Y), rel=1e-5
+    )
 
 
 def slow_ece(p, y, bins):
@@ -60,7 +64,9 @@ def test_calibrated_labels_have_a_small_ece_and_overconfident_ones_a_large_one()
 
 
 def test_gaussian_crps_is_its_integral():
-    for mean, std, y, found in zip(MEAN, STD, TARGET, metrics.crps_gaussian(MEAN, STD, TARGET), strict=True):
+    for mean, std, y, found in zip(
+        MEAN, STD, TARGET, metrics.crps_gaussian(MEAN, STD, TARGET), strict=True
+    ):
         law = stats.norm(mean, std)
         below = integrate.quad(lambda z, law=law: law.cdf(z) ** 2, min(y, mean) - 12 * std, y)[0]
         above = integrate.quad(lambda z, law=law: law.sf(z) ** 2, y, max(y, mean) + 12 * std)[0]
@@ -68,9 +74,13 @@ def test_gaussian_crps_is_its_integral():
 
 
 def test_a_forecast_without_spread_has_its_absolute_error_as_crps():
-    np.testing.assert_array_equal(metrics.crps_gaussian(MEAN, 0 * STD, TARGET), np.abs(TARGET - MEAN))
+    np.testing.assert_array_equal(
+        metrics.crps_gaussian(MEAN, 0 * STD, TARGET), np.abs(TARGET - MEAN)
+    )
     np.testing.assert_allclose(metrics.crps_sample(MEAN[:, None], TARGET), np.abs(TARGET - MEAN))
-    np.testing.assert_allclose(metrics.crps_gaussian(MEAN, 0 * STD + 1e-9, TARGET), np.abs(TARGET - MEAN), atol=1e-8)
+    np.testing.assert_allclose(
+        metrics.crps_gaussian(MEAN, 0 * STD + 1e-9, TARGET), np.abs(TARGET - MEAN), atol=1e-8
+    )
 
 
 def test_sample_crps_is_its_double_sum_and_tends_to_the_gaussian_one():
@@ -103,7 +113,9 @@ def test_coverage_and_width_of_true_intervals():
     rng = np.random.default_rng(3)
     y = rng.normal(size=40000)
     half = np.full(40000, stats.norm.ppf(0.95))
-    assert metrics.coverage(-half, half, y) == pytest.approx(0.9, abs=0.007)  # about 4.5 standard errors
+    assert metrics.coverage(-half, half, y) == pytest.approx(
+        0.9, abs=0.007
+    )  # about 4.5 standard errors
     assert metrics.width(-half, half) == pytest.approx(2 * 1.6449, abs=1e-4)
     assert metrics.coverage(np.array([0.0, 0.0]), np.array([1.0, 1.0]), np.array([1.0, 1.1])) == 0.5
 
@@ -121,7 +133,9 @@ def test_windowed_and_faded_means_are_their_sums():
 def test_lag_counts_the_rows_of_a_known_recovery():
     losses = np.concatenate([np.zeros(100), np.ones(37), np.zeros(100)])
     assert metrics.lag(losses, 100, 20, 0.0) == 37
-    assert metrics.lag(losses, 100, 20, 0.5) == 27  # half of the next twenty rows may still be wrong
+    assert (
+        metrics.lag(losses, 100, 20, 0.5) == 27
+    )  # half of the next twenty rows may still be wrong
     assert metrics.lag(np.zeros(200), 100, 20, 0.0) == 0
     assert metrics.lag(losses[:137], 100, 20, 0.5) == math.inf
     assert metrics.lag(losses[:105], 100, 20, 1.0) == math.inf

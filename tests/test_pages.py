@@ -5,7 +5,9 @@ import pytest
 from pages import PAGES, ROOT, blocks
 
 
-@pytest.mark.parametrize("page", [p for p in PAGES if "```python" in p.read_text()], ids=lambda p: p.name)
+@pytest.mark.parametrize(
+    "page", [p for p in PAGES if "```python" in p.read_text()], ids=lambda p: p.name
+)
 def test_code_on_the_page_runs(page):
     namespace = {"__name__": f"page_{page.stem}"}
     with (

@@ -1,4 +1,5 @@
-"""The plain package, without the extra `lab`: it can be imported and used, and says what it lacks in one sentence."""
+"""The plain package, without the extra `lab`: it can be imported and used, and says what it lacks
+in one sentence."""
 
 import subprocess
 import sys
@@ -34,7 +35,9 @@ print(len(model.predict(x)))
 
 def without_lab(program, **environment):
     command = [sys.executable, "-c", WITHOUT + program]
-    return subprocess.run(command, capture_output=True, text=True, cwd=ROOT, env=environment or None)
+    return subprocess.run(
+        command, capture_output=True, text=True, cwd=ROOT, env=environment or None
+    )
 
 
 def test_the_list_of_modules_is_that_of_the_extra():

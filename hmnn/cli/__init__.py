@@ -39,18 +39,13 @@ def main() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
     except UsageError as error:
-        _complain(f"{_sentence(error)} (See hmnn --help.)", 2)
+        _complain(f"{' '.join(error.format_message().split())} (See hmnn --help.)", 2)
     except (ValueError, OSError, DivergenceError, workers.JobError) as error:
         _complain(str(error), 2)
     except StoppedError as stop:
         _complain(*stop.args)
     except (typer.Abort, KeyboardInterrupt):
         _complain("stopped.", 130)
-
-
-def _sentence(error: Any) -> str:
-    """Typer's message on one line, with the parameter that it is about."""
-    return " ".join(error.format_message().split())
 
 
 def _complain(message: str, code: int) -> None:

@@ -27,7 +27,7 @@ Rate = Scalar | Float[Array, "..."]
 
 
 class Posterior(NamedTuple):
-    """theta = (m, s-tilde): the same type for one leaf (two arrays) and for a network (two trees)."""
+    """theta = (m, s-tilde), of one leaf (two arrays) or of a network (two trees)."""
 
     location: Weights
     rho: Weights
@@ -83,7 +83,8 @@ class DropConnect(NamedTuple):
 
     keep: Rate
     last: Int[Array, "..."] | int | None = None
-    """The last of the 2^31 equally likely words that keep the mean, so that keep is exact beyond single precision."""
+    """The last of the 2^31 equally likely words that keep the mean, so that keep is exact beyond
+    single precision."""
 
     def draw(self, m: Array, s: Array, noise: Noise) -> Array:
         """w = eta m + s xi, eq. (scalemixvarapp_rand)."""
@@ -98,7 +99,8 @@ class DropConnect(NamedTuple):
         """The target's mean, and its variance unless the family is too wide at that mean.
 
         keep m is the mean and s^2 + keep (1 - keep) m^2 the variance, so a far mean with a small
-        variance is out of reach; then s is half the standard deviation inside the target's components.
+        variance is out of reach; then s is half the standard deviation inside the target's
+        components.
         """
         location = mixtures.mean(target) / self.keep
         variance = mixtures.variance(target) - self.keep * (1.0 - self.keep) * location**2
@@ -124,20 +126,28 @@ def assign(weights: PyTree, keep: Any = 1.0, where: Any = "internal") -> PyTree:
 
     Args:
         weights: the weights or their shapes.
-        keep: gamma in (0, 1], one number or a tree shaped like the weights, of numbers or of one per weight.
-        where: one of `WHERE`, or a function of a leaf's path (`.layers[0].weight`) that says whether it is dropped.
+        keep: gamma in (0, 1], one number or a tree shaped like the weights, of numbers or of one
+            per weight.
+        where: one of `WHERE`, or a function of a leaf's path (`.layers[0].weight`) that says
+            whether it is dropped.
     """
     structure = _tree.structure(weights)
     single = _tree.structure(keep) == _tree.structure(0)
     if not single and _tree.structure(keep) != structure:
-        raise _check.fail("keep", "a number or a tree shaped like the weights", _tree.structure(keep))
+        raise _check.fail(
+            "keep", "a number or a tree shaped like the weights", _tree.structure(keep)
+        )
     rates = [keep] * structure.num_leaves if single else structure.flatten_up_to(keep)
     leaves, chosen = structure.flatten_up_to(weights), _chosen(weights, where)
     rates = [_rate(rate, leaf.shape) for rate, leaf in zip(rates, leaves, strict=True)]
     if where != "none" and not any(chosen) and not all(_is_one(rate) for rate in rates):
-        said = f"keep drops nothing: keep_where = {where!r} names no leaf of this network. Take another, such as 'all'."
+        said = f"keep drops nothing: keep_where = {where!r} names no leaf of this network."
+        said += " Take another, such as 'all'."
         warnings.warn(said, UserWarning, stacklevel=3)
-    members = [DropConnect(rate, _last(rate)) if drop else Gaussian() for drop, rate in zip(chosen, rates, strict=True)]
+    members = [
+        DropConnect(rate, _last(rate)) if drop else Gaussian()
+        for drop, rate in zip(chosen, rates, strict=True)
+    ]
     return structure.unflatten(members)
 
 
@@ -145,10 +155,13 @@ WHERE = {
     "all": lambda leaf, layer, first, last: True,
     "none": lambda leaf, layer, first, last: False,
     "internal": lambda leaf, layer, first, last: layer not in (first, last),
-    "internal_weights": lambda leaf, layer, first, last: layer not in (first, last) and leaf.ndim > 1,
+    "internal_weights": lambda leaf, layer, first, last: (
+        layer not in (first, last) and leaf.ndim > 1
+    ),
     "all_but_last": lambda leaf, layer, first, last: layer != last,
 }
-"""Which leaves may be dropped; "internal" is neither first nor last layer, "internal_weights" spares biases too."""
+"""Which leaves may be dropped; "internal" is neither first nor last layer, "internal_weights"
+spares biases too."""
 
 
 def _chosen(weights: PyTree, where: Any) -> list[bool]:
@@ -158,7 +171,9 @@ def _chosen(weights: PyTree, where: Any) -> list[bool]:
     test = WHERE[_check.choice("keep_where", where, WHERE)]
     layers = [path[: max(path.rfind("."), path.rfind("["))] for path in paths]
     leaves = jax.tree.leaves(weights)
-    return [test(leaf, layer, layers[0], layers[-1]) for leaf, layer in zip(leaves, layers, strict=True)]
+    return [
+        test(leaf, layer, layers[0], layers[-1]) for leaf, layer in zip(leaves, layers, strict=True)
+    ]
 
 
 def _last(keep: Rate) -> Any:

@@ -1,7 +1,7 @@
 """The recursion itself: pi_t = V C_t P pi_{t-1}, eq. (klfilter) and Algorithm 1.
 
-P is the kernel, C the likelihood, V the projection: parts of a `Filter` that plug in. `step` is the line, and it is
-what every method and every estimator runs.
+P is the kernel, C the likelihood, V the projection: parts of a `Filter` that plug in. `step` is the
+line, and it is what every method and every estimator runs.
 """
 
 from collections.abc import Callable
@@ -79,7 +79,10 @@ class Corrected(NamedTuple):
 
 @runtime_checkable
 class Projection(Protocol):
-    """V, and all that depends on the form in which it keeps a law. `parts` is the filter that it is a part of."""
+    """V, and all that depends on the form in which it keeps a law.
+
+    `parts` is the filter that it is a part of.
+    """
 
     def init(self, parts: "Filter", key: Key) -> tuple[PyTree, PyTree]:
         """pi_0 = lambda_0, and what is carried beside it."""
@@ -88,12 +91,19 @@ class Projection(Protocol):
         """P pi_{t-1}: the law of the weights before the data of time t, by the kernel."""
 
     def start(self, parts: "Filter", state: State) -> PyTree:
-        """Where the search for the new law begins; the old law, for a projection that does not search."""
+        """Where the search for the new law begins.
 
-    def correct(self, parts: "Filter", prior: PyTree, start: PyTree, state: State, batch: Batch) -> Corrected:
+        The old law, for a projection that does not search.
+        """
+
+    def correct(
+        self, parts: "Filter", prior: PyTree, start: PyTree, state: State, batch: Batch
+    ) -> Corrected:
         """V C_t: the member of the family for the prior corrected by the data."""
 
-    def report(self, parts: "Filter", before: State, after: State, batch: Batch, notes: PyTree) -> Info:
+    def report(
+        self, parts: "Filter", before: State, after: State, batch: Batch, notes: PyTree
+    ) -> Info:
         """What a person wants to see of the step from `before` to `after`."""
 
     def rest(self, parts: "Filter", posterior: PyTree) -> PyTree:
@@ -121,7 +131,9 @@ class Filter:
     """The family of each leaf of the weights."""
     likelihood: Likelihood
     projection: Projection
-    leaf_means: Callable[..., tuple[Weights, ...]] = field(default=leaf_means, metadata={"static": True})
+    leaf_means: Callable[..., tuple[Weights, ...]] = field(
+        default=leaf_means, metadata={"static": True}
+    )
     """The mean over every leaf of the network's own weights, however they lie in memory."""
 
     def weights(self) -> Weights:
@@ -152,20 +164,26 @@ def update(parts: Filter, state: State, batch: Batch, start: PyTree) -> tuple[St
     prior = parts.projection.prior(parts, state.posterior)  # P
     found = parts.projection.correct(parts, prior, start, state, batch)  # V C_t
     seen = state.seen + jnp.asarray(found.learned, state.seen.dtype)
-    return State(found.posterior, found.work, found.noise, state.key, state.t + 1, seen), found.notes
+    return State(
+        found.posterior, found.work, found.noise, state.key, state.t + 1, seen
+    ), found.notes
 
 
-def noise_after(parts: Filter, state: State, batch: Batch, before: Weights, after: Weights) -> PyTree:
+def noise_after(
+    parts: Filter, state: State, batch: Batch, before: Weights, after: Weights
+) -> PyTree:
     """The noise that residuals speak of, for a projection that tells no outlook.
 
-    They are residuals of the network before it learned the rows; of the first rows, after it did, since what a first
-    guess misses says nothing of the noise.
+    They are residuals of the network before it learned the rows; of the first rows, after it did,
+    since what a first guess misses says nothing of the noise.
     """
     if not isinstance(parts.likelihood, likelihoods.Learning):
         return state.noise
     weights = jax.tree.map(lambda new, old: jnp.where(state.seen == 0, new, old), after, before)
     outputs = parts.apply(weights, batch.x)
-    return likelihoods.learned(parts.likelihood, state.noise, (outputs, jnp.zeros_like(outputs)), batch)
+    return likelihoods.learned(
+        parts.likelihood, state.noise, (outputs, jnp.zeros_like(outputs)), batch
+    )
 
 
 def rest(parts: Filter, state: State) -> State:
@@ -186,10 +204,12 @@ def scan(parts: Filter, state: State, batches: Batch) -> tuple[State, tuple[PyTr
 def rows(parts: Filter, state: State, batch: Batch) -> tuple[State, Info, Prediction]:
     """Predict each row and then learn it, every row a time step, in one loop.
 
-    A row of weight 0 is predicted and not learned, and no time passes. The projection must tell an outlook.
+    A row of weight 0 is predicted and not learned, and no time passes. The projection must tell an
+    outlook.
 
     Returns:
-        The state after the rows, the surprise at each of them, and what was said of it before, without intervals.
+        The state after the rows, the surprise at each of them, and what was said of it before,
+            without intervals.
     """
 
     def one(state: State, row: Batch) -> tuple[State, tuple[PyTree, ...]]:
@@ -198,7 +218,9 @@ def rows(parts: Filter, state: State, batch: Batch) -> tuple[State, Info, Predic
         return kept, (info.outlook, state.noise, info.surprise)
 
     after, (outlooks, noises, surprise) = jax.lax.scan(one, state, batch)
-    said = jax.vmap(lambda outlook, noise: prediction.from_outlook(parts.given(noise), outlook, 0.95))
+    said = jax.vmap(
+        lambda outlook, noise: prediction.from_outlook(parts.given(noise), outlook, 0.95)
+    )
     told = jax.tree.map(lambda a: a[:, 0], said(outlooks, noises))
     info = Info(_tree.all_finite((after.posterior, after.noise)), surprise=surprise)
     return after, info, told._replace(lower=None, upper=None)

@@ -1,7 +1,7 @@
 """P: how the weights move from one time step to the next.
 
-A kernel sends a mixture to a mixture in closed form, weight by weight. To add one: a NamedTuple
-of numbers with a `centre` and a `__call__` (docs/howto/kernel.md). One that says `weightwise = True`
+A kernel sends a mixture to a mixture in closed form, weight by weight. To add one: a NamedTuple of
+numbers with a `centre` and a `__call__` (docs/howto/kernel.md). One that says `weightwise = True`
 treats every weight by itself, and may be given the weights of several leaves end to end.
 """
 
@@ -22,7 +22,10 @@ JUMP_SCALE, SHRINK = math.exp(-2), math.exp(4)
 
 
 class Centre(NamedTuple):
-    """mu = follow m_{t-1} + (1 - follow) anchor: a number decides, so that no choice compiles again."""
+    """mu = follow m_{t-1} + (1 - follow) anchor.
+
+    A number decides, so that no choice compiles again.
+    """
 
     follow: Scalar
     anchor: Weights | Scalar
@@ -32,7 +35,9 @@ class Centre(NamedTuple):
         anchor = self.anchor
         if _tree.structure(anchor) != _tree.structure(location):
             anchor = jax.tree.map(lambda m: jnp.asarray(self.anchor, m.dtype), location)
-        return jax.tree.map(lambda m, a: self.follow * m + (1.0 - self.follow) * a, location, anchor)
+        return jax.tree.map(
+            lambda m, a: self.follow * m + (1.0 - self.follow) * a, location, anchor
+        )
 
 
 @runtime_checkable
@@ -48,7 +53,10 @@ class Kernel(Protocol):
 
 
 class Jump(NamedTuple):
-    """The paper's kernel: shrink towards the centre, then a big jump or a small one, eq. (trans_kernel)."""
+    """The paper's kernel: shrink towards the centre, then a big jump or a small one, eq.
+
+    (trans_kernel).
+    """
 
     memory: Scalar
     jump_scale: Scalar
@@ -139,9 +147,13 @@ def jump(
     return Jump(memory, *_check_jumps(jump_scale, shrink, jump_prob), _centre(centre))
 
 
-def ornstein_uhlenbeck(memory: Number = 0.9, scale: Number = 1.0, centre: Any = "zero") -> OrnsteinUhlenbeck:
-    """The kernel of Kurle et al., with memory in [0, 1] and the stationary standard deviation `scale`."""
-    return OrnsteinUhlenbeck(_check.unit("memory", memory), _check.positive("scale", scale), _centre(centre))
+def ornstein_uhlenbeck(
+    memory: Number = 0.9, scale: Number = 1.0, centre: Any = "zero"
+) -> OrnsteinUhlenbeck:
+    """The kernel of Kurle et al.: memory in [0, 1], stationary standard deviation `scale`."""
+    return OrnsteinUhlenbeck(
+        _check.unit("memory", memory), _check.positive("scale", scale), _centre(centre)
+    )
 
 
 def static() -> Static:
@@ -170,7 +182,9 @@ def _jumps(kernel: Jump | Reset) -> Jumps:
     )
 
 
-def _check_jumps(jump_scale: Number, shrink: Number, jump_prob: Number) -> tuple[float, float, float]:
+def _check_jumps(
+    jump_scale: Number, shrink: Number, jump_prob: Number
+) -> tuple[float, float, float]:
     return (
         _check.positive("jump_scale", jump_scale),
         _check.number("shrink", shrink, "greater than 1", lambda v: v > 1),

@@ -23,7 +23,9 @@ def number_of(batch: Batch, size: int) -> Int[Array, ""]:
 def shuffled(draws: UInt32[Array, " size"], minibatch: int, rows: Scalar) -> Int[Array, " padded"]:
     """The rows in random order, padding last, filled up to whole minibatches."""
     size = draws.shape[0]
-    order = jnp.argsort(jnp.where(jnp.arange(size) < rows, draws >> jnp.uint32(1), jnp.uint32(2**32 - 1)))
+    order = jnp.argsort(
+        jnp.where(jnp.arange(size) < rows, draws >> jnp.uint32(1), jnp.uint32(2**32 - 1))
+    )
     return jnp.pad(order, (0, -size % minibatch))
 
 
@@ -40,7 +42,9 @@ def taken(batch: Batch, order: Array, i: Array, size: int) -> Batch:
     return Batch(batch.x[places], batch.y[places], jnp.where(real, batch.weight[places], 0.0))
 
 
-def misfit(apply: Apply, likelihood: Likelihood, w: Weights, batch: Batch, minibatch: int | None) -> Float[Array, ""]:
+def misfit(
+    apply: Apply, likelihood: Likelihood, w: Weights, batch: Batch, minibatch: int | None
+) -> Float[Array, ""]:
     """-log g over all rows, minibatch by minibatch, so that a large step needs no large memory."""
     size = size_of(batch, minibatch)
     order = in_order(batch, size)

@@ -74,15 +74,22 @@ def within(mixture: Mixture) -> Array:
 def variance(mixture: Mixture) -> Array:
     """The variance of each weight."""
     middle = mean(mixture)
-    return within(mixture) + _average(mixture.mean_weights, tuple((m - middle) ** 2 for m in mixture.means))
+    return within(mixture) + _average(
+        mixture.mean_weights, tuple((m - middle) ** 2 for m in mixture.means)
+    )
 
 
 def widest(mixture: Mixture, w: Float[Array, "..."]) -> Float[Array, "..."]:
-    """The probability that w came from the first (the widest) variance; NaN if there is only one."""
+    """The probability that w came from the first (the widest) variance.
+
+    NaN if there is only one.
+    """
     if len(mixture.variances) == 1:
         return jnp.full_like(w, jnp.nan)
     rows = _component_log_probs(mixture, w)
-    return arithmetic.exp(_log_sum([row[0] for row in rows]) - _log_sum([log for row in rows for log in row]))
+    return arithmetic.exp(
+        _log_sum([row[0] for row in rows]) - _log_sum([log for row in rows for log in row])
+    )
 
 
 def _average(weights: tuple[Share, ...], values: tuple[Array, ...]) -> Array:
@@ -94,7 +101,8 @@ def _component_log_probs(mixture: Mixture, w: Float[Array, "..."]) -> list[list[
     """log(p_i q_j N(w; mean_i, variance_j)), a row for each mean."""
 
     def component(p: Share, m: Array, q: Share, v: Array) -> Array:
-        # Divided before it is squared: the gradient in a tiny v would otherwise overflow through v**-2.
+        # Divided before it is squared: the gradient in a tiny v would otherwise overflow through
+        # v**-2.
         log_density = -0.5 * (((w - m) * jax.lax.rsqrt(v)) ** 2 + arithmetic.log(v) + LOG_2PI)
         return _safe_log(p) + _safe_log(q) + log_density
 

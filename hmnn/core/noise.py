@@ -1,7 +1,7 @@
-"""Where epsilon comes from: a source turns two random words per leaf into (eta, xi) for every weight.
+"""Where epsilon comes from: a source turns two random words a leaf into (eta, xi) a weight.
 
-`random` draws with `jax.random`; `hmnn.core.cpu.hashing.hashed`, which the methods use, has the same
-law and costs far less. docs/noise.md has the derivation and the tests.
+`random` draws with `jax.random`; `hmnn.core.cpu.hashing.hashed`, which the methods use, has the
+same law and costs far less. docs/noise.md has the derivation and the tests.
 """
 
 from collections.abc import Callable
@@ -16,7 +16,8 @@ from hmnn.core.families import Family, Noise
 
 Words = UInt32[Array, "leaves 2"]
 Source = Callable[[Words, Scalar, Weights, PyTree], PyTree]
-"""source(words, i, weights, family) -> a tree of Noise for draw i; only shapes of weights are read."""
+"""source(words, i, weights, family) -> a tree of Noise for draw i; only shapes of weights are
+read."""
 
 
 def words(key: Key, weights: Weights, *draws: int) -> UInt32[Array, "*draws leaves 2"]:

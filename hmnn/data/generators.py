@@ -29,16 +29,9 @@ def _river() -> ModuleType:
 
 def electricity(rows: int | None = None) -> Stream:
     """Elec2 as a stream of half hours, without the date; all 45312 of them, or the first `rows`."""
-    data = elec2()
-    kept = slice(rows if rows is None else _check.count("rows", rows))
-    return blocks(
-        data.x[kept],
-        data.y[kept],
-        "classification",
-        "elec2",
-        features=data.features,
-        classes=LABELS,
-    )
+    data, kept = elec2(), slice(rows if rows is None else _check.count("rows", rows))
+    names: dict[str, Any] = {"features": data.features, "classes": LABELS}
+    return blocks(data.x[kept], data.y[kept], "classification", "elec2", **names)
 
 
 def sea(rows: int | None = None, seed: int = 0, noise: float = 0.1) -> Stream:
@@ -55,23 +48,19 @@ def sea(rows: int | None = None, seed: int = 0, noise: float = 0.1) -> Stream:
     changes = [rows * k // 4 for k in (1, 2, 3)]
     pairs: list[Any] = []
     for variant, length in enumerate(np.diff([0, *changes, rows]).tolist()):
-        pairs += islice(
-            iter(datasets.synth.SEA(variant=variant, noise=noise, seed=seed + variant)), length
-        )
-    return from_river(
-        "sea", "classification", pairs, {"seed": seed, "noise": noise, "changes": changes}
-    )
+        source = datasets.synth.SEA(variant=variant, noise=noise, seed=seed + variant)
+        pairs += islice(iter(source), length)
+    made = {"seed": seed, "noise": noise, "changes": changes}
+    return from_river("sea", "classification", pairs, made)
 
 
 def hyperplane(rows: int | None = None, seed: int = 0, speed: float = 0.001) -> Stream:
     """A hyperplane in ten dimensions that moves by `speed` a row; 5 % of the labels are wrong."""
     rows = _check.count("rows", 20000 if rows is None else rows)
-    source = _river().synth.Hyperplane(
-        seed=seed, n_features=10, n_drift_features=10, mag_change=speed
-    )
-    return from_river(
-        "hyperplane", "classification", islice(iter(source), rows), {"seed": seed, "speed": speed}
-    )
+    sizes = {"n_features": 10, "n_drift_features": 10}
+    source = iter(_river().synth.Hyperplane(seed=seed, mag_change=speed, **sizes))
+    made = {"seed": seed, "speed": speed}
+    return from_river("hyperplane", "classification", islice(source, rows), made)
 
 
 def rbf(rows: int | None = None, seed: int = 0, speed: float = 0.001, classes: int = 5) -> Stream:
@@ -127,9 +116,8 @@ def from_river(name: str, task: str, pairs: Iterable[Any], made: dict[str, Any])
             raise _check.fail(f"row {i}", f"of the features {names}", list(row))
     x = np.array([[row[key] for key in names] for row in features], np.float64)
     if task == "regression":
-        return blocks(
-            x, np.array(target, np.float64), task, name, features=map(str, names), made=made
-        )
+        numbers = np.array(target, np.float64)
+        return blocks(x, numbers, task, name, features=map(str, names), made=made)
     classes = sorted(set(target))
     y = np.searchsorted(np.array(classes), np.array(target))
     plain = [c if isinstance(c, str) else int(c) for c in classes]

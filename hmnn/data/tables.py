@@ -67,27 +67,18 @@ def table(
     for wanted in [target, *drop, *categorical]:
         _check.choice("column", wanted, found)
     y, task, classes, known = _target(found.pop(target), task, missing)
-    kept = [
-        _as_category(c) if c.name in categorical else c
-        for c in found.values()
-        if c.name not in drop
-    ]
+    left = [column for column in found.values() if column.name not in drop]
+    kept = [_as_category(c) if c.name in categorical else c for c in left]
     if not kept:
         raise _check.fail("the table", "of at least one column beside the target", target)
     parts = [_encode(column, encoding, missing) for column in kept]
     x = np.column_stack([values for _, values in parts])[known]
-    gaps = {column.name: column.gaps for column in kept}
-    made = {
-        "source": name,
-        "target": target,
-        "missing": {k: n for k, n in gaps.items() if n},
-        "left_out": int((~known).sum()),
-    }
-    features = [feature for names, _ in parts for feature in names]
+    gaps = {column.name: column.gaps for column in kept if column.gaps}
+    made = {"source": name, "target": target, "missing": gaps, "left_out": int((~known).sum())}
     first = slice(None if rows is None else _check.count("rows", rows))
-    return blocks(
-        x[first], y[first], task, name, features=features, classes=classes, made=made, block=block
-    )
+    about: dict[str, Any] = {"classes": classes, "made": made, "block": block}
+    about["features"] = [feature for names, _ in parts for feature in names]
+    return blocks(x[first], y[first], task, name, **about)
 
 
 def blocks(
@@ -106,13 +97,8 @@ def blocks(
     _check.count("block", block)
     if len(x) != len(y) or not len(y):
         raise _check.fail("x and y", "of the same length, at least 1", f"{len(x)} and {len(y)}")
-    about = {
-        **(made or {}),
-        "rows": len(y),
-        "block": block,
-        "features": list(features),
-        "classes": list(classes),
-    }
+    about = {**(made or {}), "rows": len(y), "block": block}
+    about |= {"features": list(features), "classes": list(classes)}
 
     def at(t: int) -> Dataset:
         rows = slice(t * block, (t + 1) * block)
@@ -139,17 +125,14 @@ def _order(word: str) -> tuple[int, float, str]:
         return (1, 0.0, word)
 
 
-def _target(
-    column: Column, task: str | None, missing: str
-) -> tuple[ndarray, str, list[str], ndarray]:
+def _target(column: Column, task: Any, missing: str) -> tuple[ndarray, str, list[str], ndarray]:
     """The labels 0 .. K - 1 or the numbers, the task, the classes, and which rows have a target."""
     words = _as_category(column).values
     known = np.array([word is not None for word in words])
     if missing == "refuse" and not known.all():
-        raise _check.fail(
-            f"target {column.name!r}", "in every row", f"none in row {int(np.argmin(known))}"
-        )
-    seen = sorted({word for word in words if word is not None}, key=_order)
+        row = int(np.argmin(known))
+        raise _check.fail(f"target {column.name!r}", "in every row", f"none in row {row}")
+    seen, codes = _codes(words)
     if not seen:
         raise _check.fail(f"target {column.name!r}", "there in at least one row", "none")
     whole = column.numeric and bool(np.all(column.values[known] == np.round(column.values[known])))
@@ -162,32 +145,34 @@ def _target(
         return column.values[known], task, [], known
     if len(seen) < 2:
         raise _check.fail(f"target {column.name!r}", "of at least two classes", seen[0])
-    place = {word: i for i, word in enumerate(seen)}
-    return np.array([place[w] for w in words if w is not None], np.int64), task, seen, known
+    return codes[known], task, seen, known
+
+
+def _codes(words: list[str | None]) -> tuple[list[str], ndarray]:
+    """The different words in their order, and the place of each; -1 for one that is missing."""
+    seen = sorted({word for word in words if word is not None}, key=_order)
+    place: dict[str | None, int] = {None: -1} | {word: i for i, word in enumerate(seen)}
+    return seen, np.array([place[word] for word in words], np.int64)
 
 
 def _encode(column: Column, encoding: str, missing: str) -> tuple[list[str], ndarray]:
     """Names and values of the columns that a column becomes."""
     gaps = column.gaps
     if gaps == len(column.values):
-        raise _check.fail(
-            f"column {column.name!r}", "there in at least one row, or left out", "none"
-        )
+        allowed = "there in at least one row, or left out"
+        raise _check.fail(f"column {column.name!r}", allowed, "none")
     if gaps and missing == "refuse":
         raise _check.fail(f"column {column.name!r}", "in every row", f"{gaps} missing")
     if column.numeric:
         return [column.name], _carry(column.values)[:, None]
-    seen = sorted({word for word in column.values if word is not None}, key=_order)
-    place = {word: i for i, word in enumerate(seen)}
-    codes = np.array([-1 if word is None else place[word] for word in column.values])
+    seen, codes = _codes(column.values)
     if encoding == "ordinal":
         return [column.name], codes[:, None].astype(np.float64)
     if len(seen) > MOST_CATEGORIES:
         allowed = f"of at most {MOST_CATEGORIES} categories, or left out, or ordinal"
         raise _check.fail(f"column {column.name!r}", allowed, len(seen))
-    return [f"{column.name}={word}" for word in seen], (
-        codes[:, None] == np.arange(len(seen))
-    ).astype(np.float64)
+    flags = (codes[:, None] == np.arange(len(seen))).astype(np.float64)
+    return [f"{column.name}={word}" for word in seen], flags
 
 
 def _carry(values: ndarray) -> ndarray:

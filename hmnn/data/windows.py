@@ -33,16 +33,14 @@ def sliding(
     )
     if y is not None and len(y) != len(x):
         raise _check.fail("y", f"as long as x, {len(x)} rows", f"{len(y)} rows")
-    inputs, targets = (
-        (rows(x, 0, len(x) - horizon), rows(x, horizon, len(x))) if y is None else (x, y)
-    )
+    inputs, targets = x, y
+    if y is None:
+        inputs, targets = rows(x, 0, len(x) - horizon), rows(x, horizon, len(x))
     if len(inputs) < size:
         raise _check.fail("size", f"at most the number of pairs, {max(len(inputs), 0)}", size)
 
     def at(t: int) -> Dataset:
-        return Dataset(
-            rows(inputs, t * step, t * step + size), rows(targets, t * step, t * step + size)
-        )
+        return Dataset(*(rows(part, t * step, t * step + size) for part in (inputs, targets)))
 
     made = {"rows": len(x), "size": size, "step": step, "horizon": horizon if y is None else 0}
     task = task or ("forecast" if y is None else "regression")
@@ -53,9 +51,8 @@ def split(table: Any, *starts: int) -> list[Any]:
     """Cut a table in the order of time: one part before the first of `starts`, one from each on."""
     edges = [0, *(_check.count("starts", start) for start in starts), len(table)]
     if edges != sorted(set(edges)):
-        raise _check.fail(
-            "starts", f"increasing and below the number of rows, {len(table)}", starts
-        )
+        allowed = f"increasing and below the number of rows, {len(table)}"
+        raise _check.fail("starts", allowed, starts)
     return [rows(table, low, high) for low, high in pairwise(edges)]
 
 

@@ -19,23 +19,28 @@ from hmnn.methods.padding import default_float
 class HMNNClassifier(ClassifierMixin, StreamEstimator):
     """A neural network classifier whose weights move in time.
 
-    `fit` starts afresh; each `partial_fit` is one time step. docs/natural.md tells how the defaults were chosen.
+    `fit` starts afresh; each `partial_fit` is one time step. docs/natural.md tells how the defaults
+    were chosen.
 
     Args:
         hidden: widths of the hidden layers.
-        memory: alpha in [0, 1]; how much of the old uncertainty stays from one time step to the next.
+        memory: alpha in [0, 1]; how much of the old uncertainty stays from one time step to the
+            next.
         jump_scale: sigma, the standard deviation of a big jump of a weight in one time step.
         shrink: c > 1; a small jump is so many times smaller.
         jump_prob: phi, the probability of a big jump.
-        keep: gamma in (0, 1], the probability that the mean of a weight between two hidden layers is kept (gradient
-            projection only).
+        keep: gamma in (0, 1], the probability that the mean of a weight between two hidden layers
+            is kept (gradient projection only).
         initial_scale: standard deviation of the weights before any data.
-        level_scale: standard deviation of an extra jump of the outputs' biases (natural projection only).
-        projection: "natural" (closed form), "gradient" (the paper's descent) or "auto" (by the number of rows).
+        level_scale: standard deviation of an extra jump of the outputs' biases (natural projection
+            only).
+        projection: "natural" (closed form), "gradient" (the paper's descent) or "auto" (by the
+            number of rows).
         epochs: passes over the rows of a time step (gradient projection only).
         learning_rate: of Adam (gradient projection only).
         minibatch: rows of a minibatch (gradient projection only).
-        network: a network of your own instead of `hidden`: one output for two classes, else one a class.
+        network: a network of your own instead of `hidden`: one output for two classes, else one a
+            class.
         likelihood: a likelihood of your own for classes 0 .. K - 1.
         kernel: a kernel of your own instead of memory, jump_scale, shrink and jump_prob.
         family: a family of your own instead of `keep` (gradient projection only).
@@ -68,11 +73,15 @@ class HMNNClassifier(ClassifierMixin, StreamEstimator):
         first = "state_" not in self.__dict__ and classes is None
         x, y = self._first_or_next(X, y, np.unique(y) if first else classes)
         if self.projection == "gradient":
-            return np.concatenate([self._told_then_learned(*row) for row in zip(x, self._indices(y), strict=True)])
+            return np.concatenate(
+                [self._told_then_learned(*row) for row in zip(x, self._indices(y), strict=True)]
+            )
         before, kind = self._now(), default_float()
         scaler, centred = scaling.followed(before.x, x)
         rows = (centred if self.standardise else x).astype(kind)
-        state, info, told = self._filter().rows(before.filter, rows, self._indices(y), np.ones(len(x), kind))
+        state, info, told = self._filter().rows(
+            before.filter, rows, self._indices(y), np.ones(len(x), kind)
+        )
         self.state_ = before.after(state, scaler, before.y, info, len(x))
         return self._probabilities(told)[: len(x)]
 
@@ -90,10 +99,15 @@ class HMNNClassifier(ClassifierMixin, StreamEstimator):
         return self._probabilities(self._told(X, _check.count("horizon", horizon))[0])
 
     def uncertainty(self, X: Any) -> Uncertainty:  # noqa: N803 - scikit-learn's name
-        """The variance of each row's class indicators, summed over the classes, in its two parts."""
+        """The variance of the class indicators of each row, summed, in its two parts."""
         told, _ = self._told(X)
-        indicators = 2.0 if len(self.classes_) <= 2 else 1.0  # of two classes one is told, and the other mirrors it
-        parts = (indicators * np.asarray(part, np.float64).sum(axis=1) for part in (told.epistemic, told.aleatoric))
+        indicators = (
+            2.0 if len(self.classes_) <= 2 else 1.0
+        )  # of two classes one is told, and the other mirrors it
+        parts = (
+            indicators * np.asarray(part, np.float64).sum(axis=1)
+            for part in (told.epistemic, told.aleatoric)
+        )
         return Uncertainty(*parts)
 
     def _targets(self) -> tuple[int, str]:
@@ -112,7 +126,9 @@ class HMNNClassifier(ClassifierMixin, StreamEstimator):
         if classes is not None:
             told = unique_labels(classes)
             if not first and not np.array_equal(self.classes_, told):
-                raise _check.fail("classes", f"as on the first call, {self.classes_.tolist()}", told.tolist())
+                raise _check.fail(
+                    "classes", f"as on the first call, {self.classes_.tolist()}", told.tolist()
+                )
             self.classes_ = told
         return x, y
 

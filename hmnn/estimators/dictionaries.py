@@ -27,7 +27,8 @@ WAITING = 1023
 class DictionaryModel:
     """What both models share: parameters, places of features, rows that wait, what was learned.
 
-    What is refused leaves no trace: a row or a table is checked whole before anything of it is kept.
+    What is refused leaves no trace: a row or a table is checked whole before anything of it is
+    kept.
     """
 
     def __init__(
@@ -63,7 +64,9 @@ class DictionaryModel:
 
     def _build(self, columns: int, targets: tuple[int, str]) -> StreamFilter:
         names = [name for name in Settings._fields if name in self.__dict__]
-        settings = Settings(**{name: getattr(self, name) for name in names} | {"projection": "natural"})
+        settings = Settings(
+            **{name: getattr(self, name) for name in names} | {"projection": "natural"}
+        )
         return streams.build(settings, columns, *targets)
 
     def _targets(self) -> tuple[int, str]:
@@ -80,7 +83,11 @@ class DictionaryModel:
 
     def _now(self) -> Learned:
         if self._learned is None:
-            seed = int(np.random.default_rng().integers(2**31)) if self.seed is None else int(self.seed)
+            seed = (
+                int(np.random.default_rng().integers(2**31))
+                if self.seed is None
+                else int(self.seed)
+            )
             state = self._filter().init(seed)
             self._learned = nothing(state, scaling.empty(self._columns), scaling.empty(1))
         return self._learned
@@ -92,9 +99,14 @@ class DictionaryModel:
         return row
 
     def _admit(self, names: Iterable[Any]) -> None:
-        """Give new features their places, in an order that does not depend on the dictionary's; no row may wait."""
+        """Give new features their places, in an order that does not depend on the dictionary's.
+
+        No row may wait.
+        """
         new = [name for name in names if name not in self._places]
-        places = self._places | {name: len(self._places) + i for i, name in enumerate(sorted(new, key=repr))}
+        places = self._places | {
+            name: len(self._places) + i for i, name in enumerate(sorted(new, key=repr))
+        }
         if len(places) > self._columns:
             self._grow(1 << (len(places) - 1).bit_length(), self._targets())
         self._places = places
@@ -131,7 +143,8 @@ class DictionaryModel:
     def _settle(self, asked: ndarray) -> Prediction:
         """Learn the rows that wait, then look at others.
 
-        A row whose update is not finite is left out, with a warning: who asks now is not to blame for an older row.
+        A row whose update is not finite is left out, with a warning: who asks now is not to blame
+        for an older row.
         """
         waiting, self._waiting = self._waiting, []
         try:
@@ -139,8 +152,8 @@ class DictionaryModel:
         except _check.DivergenceError:
             refused = sum(not self._taken(row) for row in waiting)
         warnings.warn(
-            f"The update by {refused} of the last {len(waiting)} rows is not finite; the model is as without them. "
-            "Look for outliers in the data.",
+            f"The update by {refused} of the last {len(waiting)} rows is not finite; "
+            "the model is as without them. Look for outliers in the data.",
             RuntimeWarning,
             stacklevel=4,
         )
@@ -169,7 +182,9 @@ class DictionaryModel:
         state, info, told = self._filter().rows(before.filter, scaled.astype(kind), y, weight)
         if rows:
             self._learned = before.after(state, scaler, target, info, rows)
-        return Prediction(*(None if part is None else np.asarray(part)[rows : len(scaled)] for part in told))
+        return Prediction(
+            *(None if part is None else np.asarray(part)[rows : len(scaled)] for part in told)
+        )
 
     def _scaled(self, scaler: Scaler, y: ndarray) -> tuple[ndarray, Scaler]:
         return y, scaler
@@ -225,7 +240,9 @@ def _columns(X: Any, names: Iterable[Any]) -> dict[Any, ndarray]:  # noqa: N803 
 def _column(name: Any, column: Any) -> ndarray:
     if column.dtype.kind not in "biuf":
         cells = zip(column.tolist(), column.isna().tolist(), strict=True)
-        return np.array([math.nan if missing else number(name, value) for value, missing in cells], np.float64)
+        return np.array(
+            [math.nan if missing else number(name, value) for value, missing in cells], np.float64
+        )
     values = column.to_numpy(dtype=np.float64, na_value=np.nan)
     wrong = np.abs(values) > _check.LARGEST
     for value in values[wrong]:
@@ -242,7 +259,9 @@ def features(x: Any) -> ItemsView[Any, Any]:
 
 def number(name: Any, value: Any) -> float:
     """A feature's value, NaN if it is missing."""
-    if type(value) is float and abs(value) <= _check.LARGEST:  # nearly all values, and a row has many
+    if (
+        type(value) is float and abs(value) <= _check.LARGEST
+    ):  # nearly all values, and a row has many
         return value
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return math.nan

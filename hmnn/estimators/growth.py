@@ -11,9 +11,12 @@ from hmnn.core.projections.natural import Moments
 
 
 def embedded(old: Filter, new: Filter, law: Moments, fresh: Moments) -> Moments:
-    """The old weights in the places they have in the wider network; the other places are those of `fresh`.
+    """The old weights in the places they have in the wider network.
 
-    One logit becomes the difference of two: means of -m / 2 and m / 2, half the variance each, say the same.
+    The other places are those of `fresh`.
+
+    One logit becomes the difference of two: means of -m / 2 and m / 2, half the variance each, say
+    the same.
     """
     narrow, wide = _shapes(old), _shapes(new)
     halves = narrow[-1] == (1,) and wide[-1] != (1,)
@@ -36,7 +39,9 @@ def _shapes(parts: Filter) -> list[tuple[int, ...]]:
 
 def _cut(flat: ndarray, shapes: list[tuple[int, ...]]) -> list[ndarray]:
     ends = np.cumsum([int(np.prod(shape)) for shape in shapes])
-    return [part.reshape(shape) for part, shape in zip(np.split(flat, ends[:-1]), shapes, strict=True)]
+    return [
+        part.reshape(shape) for part, shape in zip(np.split(flat, ends[:-1]), shapes, strict=True)
+    ]
 
 
 def _placed(leaf: ndarray, into: ndarray) -> ndarray:

@@ -37,10 +37,12 @@ def nothing(state: State, x: Scaler, y: Scaler) -> Learned:
 
 
 def drift(surprise: Float[ndarray, " steps"]) -> Float[ndarray, " steps"]:
-    """How unusual the latest surprises are: near 1 if they are far worse than those before, about 0.5 if they are not.
+    """How unusual the latest surprises are.
 
-    The mean of the last 20 or so is compared with mean and deviation of the 500 or so before; the result is the
-    probability that a stream which stands still would have done better.
+    Near 1 if they are far worse than those before, about 0.5 if they are not.
+
+    The mean of the last 20 or so is compared with mean and deviation of the 500 or so before; the
+    result is the probability that a stream which stands still would have done better.
     """
     recent, past = _running(surprise, RECENT), _running(surprise, PAST)
     spread = np.maximum(_running(surprise**2, PAST) - past**2, 1e-12)
@@ -54,4 +56,6 @@ def _running(values: ndarray, length: int) -> ndarray:
     """The exponentially weighted mean of the values so far."""
     keep = 1.0 - 1.0 / length
     total = lfilter([1.0], [1.0, -keep], values) if len(values) else values
-    return total / np.maximum(lfilter([1.0], [1.0, -keep], np.ones(len(values))) if len(values) else 1.0, 1e-12)
+    return total / np.maximum(
+        lfilter([1.0], [1.0, -keep], np.ones(len(values))) if len(values) else 1.0, 1e-12
+    )

@@ -21,8 +21,8 @@ from hmnn.methods.padding import default_float
 class HMNNRegressor(RegressorMixin, StreamEstimator):
     """A neural network regressor whose weights move in time, with intervals.
 
-    The noise is learned from residuals, y is standardised by the rows learned so far. Parameters are those of
-    `HMNNClassifier`; a network of your own has one output.
+    The noise is learned from residuals, y is standardised by the rows learned so far. Parameters
+    are those of `HMNNClassifier`; a network of your own has one output.
     """
 
     @whole
@@ -51,7 +51,10 @@ class HMNNRegressor(RegressorMixin, StreamEstimator):
             pairs = [self._told_then_learned(*row) for row in zip(x, y, strict=True)]
             return tuple(np.concatenate(part) for part in zip(*pairs, strict=True))  # type: ignore[return-value]
         before, kind = self._now(), default_float()
-        (scaler, centred), target = scaling.followed(before.x, x), scaling.running(before.y, y[:, None])
+        (scaler, centred), target = (
+            scaling.followed(before.x, x),
+            scaling.running(before.y, y[:, None]),
+        )
         rows = (centred if self.standardise else x).astype(kind)
         values = target.centred[:, 0].astype(kind) if self._scales() else y.astype(kind)
         state, info, told = self._filter().rows(before.filter, rows, values, np.ones(len(x), kind))
@@ -62,12 +65,12 @@ class HMNNRegressor(RegressorMixin, StreamEstimator):
         return target.mean[:, 0] + target.deviation[:, 0] * mean, target.deviation[:, 0] * std
 
     def predict(self, X: Any, return_std: bool = False) -> Any:  # noqa: N803 - scikit-learn's name
-        """The mean of y for each row in the coming time step, with its standard deviation if asked for."""
+        """The mean of y in the coming time step, and its standard deviation on request."""
         mean, std = self._in_units(*self._told(X))
         return (mean, std) if return_std else mean
 
     def predict_interval(self, X: Any, level: Number = 0.95) -> ndarray:  # noqa: N803 - scikit-learn's name
-        """The lower and the upper end, in two columns, of an interval for y with probability `level`."""
+        """The two ends, in two columns, of an interval for y with probability `level`."""
         level = _check.number("level", level, "in (0, 1)", lambda v: 0 < v < 1)
         mean, std = self.predict(X, return_std=True)
         reach = ndtri(0.5 + 0.5 * level) * std
@@ -81,7 +84,12 @@ class HMNNRegressor(RegressorMixin, StreamEstimator):
         """The variance of y of each row in its two parts."""
         told, learned = self._told(X)
         square = self._unit(learned.y) ** 2
-        return Uncertainty(*(square * np.asarray(part, np.float64)[:, 0] for part in (told.epistemic, told.aleatoric)))
+        return Uncertainty(
+            *(
+                square * np.asarray(part, np.float64)[:, 0]
+                for part in (told.epistemic, told.aleatoric)
+            )
+        )
 
     def _checked(self, X: Any, y: Any, reset: bool) -> tuple[ndarray, ndarray]:  # noqa: N803 - scikit-learn's name
         x, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True, reset=reset)
@@ -91,7 +99,10 @@ class HMNNRegressor(RegressorMixin, StreamEstimator):
         return fitting("X", x), y
 
     def _scales(self) -> bool:
-        """Whether y is standardised: only for the normal likelihood; a likelihood of your own wants y as it is."""
+        """Whether y is standardised: only for the normal likelihood.
+
+        A likelihood of your own wants y as it is.
+        """
         return self.likelihood is None
 
     def _absorbed(self, scaler: Scaler, y: ndarray, weight: ndarray) -> Scaler:
@@ -112,7 +123,9 @@ class HMNNRegressor(RegressorMixin, StreamEstimator):
         """The standard deviation of the values learned."""
         if not self._scales():
             return 1.0
-        return float(scaling.deviations(scaler.squares / np.maximum(scaler.number, 1.0), scaler.mean)[0])
+        return float(
+            scaling.deviations(scaler.squares / np.maximum(scaler.number, 1.0), scaler.mean)[0]
+        )
 
     def _told_then_learned(self, x: ndarray, y: ndarray) -> tuple[ndarray, ndarray]:
         """One row, predicted and then learned by descent."""
@@ -125,6 +138,7 @@ class HMNNRegressor(RegressorMixin, StreamEstimator):
 def _moments(told: Prediction, rows: int) -> tuple[ndarray, ndarray]:
     """The mean and the standard deviation of the first rows."""
     mean, epistemic, aleatoric = (
-        np.asarray(part)[:rows, 0].astype(np.float64) for part in (told.mean, told.epistemic, told.aleatoric)
+        np.asarray(part)[:rows, 0].astype(np.float64)
+        for part in (told.mean, told.epistemic, told.aleatoric)
     )
     return mean, np.sqrt(epistemic + aleatoric)

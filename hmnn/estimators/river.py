@@ -1,7 +1,8 @@
 """The river door: rows as dictionaries, features and classes that come and go. Needs `hmnn[river]`.
 
-Rows are kept until a prediction is asked for, or a thousand are there, and then learned in one compiled loop; a
-prediction always uses every row learned before it. `learn_many` equals `learn_one` row by row: each row is a time step.
+Rows are kept until a prediction is asked for, or a thousand are there, and then learned in one
+compiled loop; a prediction always uses every row learned before it. `learn_many` equals `learn_one`
+row by row: each row is a time step.
 """
 
 import math
@@ -22,13 +23,16 @@ try:
     import pandas as pd
     from river import base
 except ImportError:
-    raise ImportError("hmnn.estimators.river needs river and pandas: install hmnn[river].") from None
+    raise ImportError(
+        "hmnn.estimators.river needs river and pandas: install hmnn[river]."
+    ) from None
 
 
 class HMNNClassifier(DictionaryModel, base.MiniBatchClassifier):
     """A neural network classifier whose weights move in time, one row at a time.
 
-    Parameters are those of `hmnn.estimators.HMNNClassifier` without those of its descent; `seed` is its `random_state`.
+    Parameters are those of `hmnn.estimators.HMNNClassifier` without those of its descent; `seed` is
+    its `random_state`.
     """
 
     _labels: Mapping[Any, int] = MappingProxyType({})
@@ -70,7 +74,9 @@ class HMNNClassifier(DictionaryModel, base.MiniBatchClassifier):
         """The probability of each class seen so far, a column for each."""
         if not self._labels:
             return pd.DataFrame(index=X.index)
-        return pd.DataFrame(self._probabilities(self._look(X)), columns=list(self._labels), index=X.index)
+        return pd.DataFrame(
+            self._probabilities(self._look(X)), columns=list(self._labels), index=X.index
+        )
 
     def _index(self, name: Any) -> int:
         """The place of a label; a new one may need more outputs, and no row may wait."""
@@ -94,7 +100,8 @@ class HMNNClassifier(DictionaryModel, base.MiniBatchClassifier):
 class HMNNRegressor(DictionaryModel, base.MiniBatchRegressor):
     """A neural network regressor whose weights move in time, one row at a time.
 
-    Parameters are those of `hmnn.estimators.HMNNRegressor` without those of its descent; `seed` is its `random_state`.
+    Parameters are those of `hmnn.estimators.HMNNRegressor` without those of its descent; `seed` is
+    its `random_state`.
     """
 
     def learn_one(self, x: Any, y: Any) -> None:

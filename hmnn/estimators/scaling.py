@@ -1,4 +1,4 @@
-"""Online standardisation: rows are seen against the mean and the deviation of the rows learned so far."""
+"""Online standardisation by the mean and the deviation of the rows learned so far."""
 
 from typing import NamedTuple
 
@@ -7,11 +7,12 @@ from jaxtyping import Float
 from numpy import ndarray
 
 FARTHEST = 5.0
-"""A value farther than this many standard deviations counts as that far: outliers and new units do no harm."""
+"""A value farther than this many standard deviations counts as that far: outliers and new units do
+no harm."""
 
 
 class Scaler(NamedTuple):
-    """Of each column: how many values there were, their mean, and the sum of squared distances from it."""
+    """Of each column: how many values, their mean, and the sum of squared distances from it."""
 
     number: Float[ndarray, " columns"]
     mean: Float[ndarray, " columns"]
@@ -39,13 +40,17 @@ def grown(scaler: Scaler, columns: int) -> Scaler:
     return Scaler(*(np.pad(a, (0, columns - len(a))) for a in scaler))
 
 
-def absorbed(scaler: Scaler, x: Float[ndarray, "rows columns"], weight: Float[ndarray, " rows"]) -> Scaler:
+def absorbed(
+    scaler: Scaler, x: Float[ndarray, "rows columns"], weight: Float[ndarray, " rows"]
+) -> Scaler:
     """The scaler after a batch; NaN is no value."""
     return _sums(scaler, x, weight)[0]
 
 
-def followed(scaler: Scaler, x: Float[ndarray, "rows columns"]) -> tuple[Scaler, Float[ndarray, "rows columns"]]:
-    """The scaler after a stream of single rows, and each of them against all up to and with itself."""
+def followed(
+    scaler: Scaler, x: Float[ndarray, "rows columns"]
+) -> tuple[Scaler, Float[ndarray, "rows columns"]]:
+    """The scaler after single rows, and each of them against all up to and with itself."""
     after, count, shift, square, base = _sums(scaler, x, np.ones(len(x)))
     return after, _against(x - base, *_moments(count, shift, square), base)
 
@@ -55,8 +60,13 @@ def running(scaler: Scaler, x: Float[ndarray, "rows columns"]) -> Running:
     after, count, shift, square, base = _sums(scaler, x, np.ones(len(x)))
     mean, variance = _moments(count, shift, square)
     first = scaler.squares / np.maximum(scaler.number, 1.0)
-    before = [np.concatenate([a[None], b[:-1]]) for a, b in ((scaler.mean, base + mean), (first, variance))]
-    return Running(after, _against(x - base, mean, variance, base), before[0], deviations(before[1], before[0]))
+    before = [
+        np.concatenate([a[None], b[:-1]])
+        for a, b in ((scaler.mean, base + mean), (first, variance))
+    ]
+    return Running(
+        after, _against(x - base, mean, variance, base), before[0], deviations(before[1], before[0])
+    )
 
 
 def beside(scaler: Scaler, x: Float[ndarray, "rows columns"]) -> Float[ndarray, "rows columns"]:
@@ -81,8 +91,13 @@ def deviations(variance: ndarray, mean: ndarray) -> ndarray:
     return np.where(variance > (1e-7 * mean) ** 2 + 1e-30, np.sqrt(variance), 1.0)
 
 
-def _sums(scaler: Scaler, x: ndarray, weight: ndarray) -> tuple[Scaler, ndarray, ndarray, ndarray, ndarray]:
-    """Sums of values, taken from a base near them so that no digits are lost: after all rows, and row by row."""
+def _sums(
+    scaler: Scaler, x: ndarray, weight: ndarray
+) -> tuple[Scaler, ndarray, ndarray, ndarray, ndarray]:
+    """Sums of values, taken from a base near them so that no digits are lost.
+
+    After all rows, and row by row.
+    """
     there = np.isfinite(x)
     held = there * weight[:, None]
     base = scaler.mean

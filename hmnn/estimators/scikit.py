@@ -1,4 +1,4 @@
-"""What the two scikit-learn estimators share: parameters, validation, one immutable value, files."""
+"""What the two scikit-learn estimators share: parameters, validation, one state, files."""
 
 import json
 from collections.abc import Callable
@@ -62,7 +62,9 @@ def fitting(name: str, values: ndarray) -> ndarray:
     """Refuse numbers that single precision, in which the network computes, does not have."""
     if values.size and np.abs(values).max() > _check.LARGEST:
         row = int(np.argwhere(np.abs(values) > _check.LARGEST)[0][0])
-        raise ValueError(f"{name} must fit in float32. Got {np.ravel(values[row])[:5]} in row {row}.")
+        raise ValueError(
+            f"{name} must fit in float32. Got {np.ravel(values[row])[:5]} in row {row}."
+        )
     return values
 
 
@@ -114,16 +116,17 @@ class StreamEstimator(BaseEstimator):
 
     @property
     def drift_(self) -> ndarray:
-        """How unusual the surprise of each time step and those before it is, the last 10000 of them.
+        """How unusual the surprise at each of the last 10000 time steps was.
 
-        Near 1: the latest 20 or so were far worse than the 500 or so before, and the world has changed. About 0.5: not.
+        Near 1: the latest 20 or so were far worse than the 500 or so before, and the world has
+        changed. About 0.5: not.
         """
         check_is_fitted(self, "state_")
         return drift(self.state_.surprise)
 
     @property
     def surprise_(self) -> ndarray:
-        """The mean log density of each time step's rows before they were learned, the last 10000 of them."""
+        """The mean log density of the rows before they were learned, by time step (10000)."""
         check_is_fitted(self, "state_")
         return self.state_.surprise.copy()
 
@@ -136,18 +139,18 @@ class StreamEstimator(BaseEstimator):
         return self
 
     def save(self, path: Any) -> Path:
-        """Write the estimator to a directory, whole and verified; nothing in it can run code when loaded."""
+        """Write the estimator to a directory, whole and verified; loading it runs no code."""
         check_is_fitted(self, "state_")
         given = self.get_params(deep=False)
         plain = {name: _plain(name, value) for name, value in given.items() if name not in PARTS}
-        names = getattr(self, "feature_names_in_", None)
+        names, classes = (getattr(self, name, None) for name in ("feature_names_in_", "classes_"))
         return store.save(
             {
                 "estimator": type(self).__name__,
                 "parameters": json.dumps(plain),
                 "parts": json.dumps([name for name in PARTS if given[name] is not None]),
-                "features": None if names is None else json.dumps(list(names)),
-                "classes": json.dumps(self.classes_.tolist()) if hasattr(self, "classes_") else None,
+                "features": None if names is None else json.dumps(names.tolist()),
+                "classes": None if classes is None else json.dumps(classes.tolist()),
                 "learned": self.state_,
             },
             path,
@@ -155,14 +158,19 @@ class StreamEstimator(BaseEstimator):
 
     @classmethod
     def load(cls, path: Any, **parts: Any) -> Any:
-        """Read an estimator that `save` wrote; a network, likelihood, kernel or family of your own is given again."""
+        """Read an estimator that `save` wrote.
+
+        A network, likelihood, kernel or family of your own is given again.
+        """
         saved = store.load(path)
         if not isinstance(saved, dict) or saved.get("estimator") != cls.__name__:
             name = saved.get("estimator") if isinstance(saved, dict) else type(saved).__name__
             raise _check.fail("path", f"a directory that {cls.__name__}.save wrote", name)
         wanted = json.loads(saved["parts"])
         if sorted(parts) != sorted(wanted):
-            raise _check.fail("load", f"given the parts of the saved model, {wanted or 'none'}", sorted(parts))
+            raise _check.fail(
+                "load", f"given the parts of the saved model, {wanted or 'none'}", sorted(parts)
+            )
         parameters = json.loads(saved["parameters"])
         estimator = cls(**parameters | {"hidden": tuple(parameters["hidden"])}, **parts)
         estimator.state_ = _learned(saved["learned"])
@@ -202,20 +210,26 @@ class StreamEstimator(BaseEstimator):
     def _start(self) -> Learned:
         """Nothing learned."""
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        return nothing(self._filter().init(seed), scaling.empty(self.n_features_in_), scaling.empty(1))
+        scalers = scaling.empty(self.n_features_in_), scaling.empty(1)
+        return nothing(self._filter().init(seed), *scalers)
 
     def _learn(self, x: ndarray, y: ndarray, sample_weight: Any, before: Learned) -> Learned:
         """One time step with checked rows; y as the network has it, but not standardised."""
         rows = WeightedRows(x, y, _weights(sample_weight, len(x)))
         if len(x) > 1:
             rows = equal_rows.merged(rows)
-        scalers = scaling.absorbed(before.x, rows.x, rows.weight), self._absorbed(before.y, rows.y, rows.weight)
+        scalers = (
+            scaling.absorbed(before.x, rows.x, rows.weight),
+            self._absorbed(before.y, rows.y, rows.weight),
+        )
         scaled = scaling.against(scalers[0], rows.x) if self.standardise else rows.x
         data = rows._replace(x=scaled, y=self._target(scalers[1], rows.y))
         if len(x) > 1:
             data = equal_rows.written_out(data)
         kind = default_float()
-        state, info = self._filter().learn(before.filter, data.x.astype(kind), data.y, data.weight.astype(kind))
+        state, info = self._filter().learn(
+            before.filter, data.x.astype(kind), data.y, data.weight.astype(kind)
+        )
         return before.after(state, *scalers, info)
 
     def _absorbed(self, scaler: Scaler, y: ndarray, weight: ndarray) -> Scaler:
@@ -233,7 +247,8 @@ class StreamEstimator(BaseEstimator):
         told = self._filter().predict(learned.filter, rows, ahead)
         if not np.isfinite(told.mean).all():
             row = int(np.argwhere(~np.isfinite(told.mean))[0][0])
-            raise _check.fail("X", "such that the network's outputs are finite", f"row {row}, {x[row].ravel()[:5]}")
+            allowed = "such that the network's outputs are finite"
+            raise _check.fail("X", allowed, f"row {row}, {x[row].ravel()[:5]}")
         return told, learned
 
 
@@ -250,7 +265,9 @@ def _weights(sample_weight: Any, rows: int) -> ndarray:
         raise _check.fail("sample_weight", allowed, f"the shape {weight.shape}")
     weight = np.array(np.broadcast_to(weight, (rows,)))
     if not np.isfinite(weight).all() or (weight < 0).any():
-        raise _check.fail("sample_weight", allowed, weight[~(np.isfinite(weight) & (weight >= 0))][:5])
+        raise _check.fail(
+            "sample_weight", allowed, weight[~(np.isfinite(weight) & (weight >= 0))][:5]
+        )
     if not (weight > 0).any():
         raise _check.fail("sample_weight", "positive for one row at least", "zeros")
     return weight
@@ -270,5 +287,6 @@ def _plain(name: str, value: Any) -> Any:
     try:
         return json.loads(json.dumps(value, default=lambda number: number.item()))
     except (TypeError, ValueError, AttributeError):
-        allowed = "None or a whole number" if name == "random_state" else "made of numbers and words"
+        seed = name == "random_state"
+        allowed = "None or a whole number" if seed else "made of numbers and words"
         raise _check.fail(name, f"{allowed} in a model that is saved", value) from None

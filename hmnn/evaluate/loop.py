@@ -139,8 +139,9 @@ class _Run:
 
     def keep(self, found: Any, rows: int) -> None:
         """Check and keep the predictions of the next rows."""
-        parts, shape = ([found], (rows, self.classes)) if self.classes else (list(found), (rows,))
-        for part in parts:
+        parts = [found] if self.classes else list(found)
+        shapes: list[Any] = [(rows, self.classes)] if self.classes else [(rows,)] * 2
+        for part, shape in zip(parts, shapes, strict=True):
             if part.shape != shape:
                 raise doors.ModelError(
                     f"{self.name} must predict an array of shape {shape}. Got {part.shape}."

@@ -107,9 +107,9 @@ def compare(
             failed[name] = str(error)
         else:
             scored[name] = score(done, settings, list(stream.made.get("changes", [])))
-    parts = [{name: found[i] for name, found in scored.items()} for i in range(3)]
-    about: tuple[Any, ...] = stream.name, stream.task, stream.made, settings._asdict()
-    return Report(*about, *parts, failed)
+    numbers, curves, calibration = ({name: scored[name][i] for name in scored} for i in range(3))
+    about = stream.name, stream.task, stream.made, settings._asdict()
+    return Report(*about, numbers, curves, calibration, failed)
 
 
 def score(

@@ -45,7 +45,7 @@ class Sweep(NamedTuple):
 
 
 def optuna() -> Any:
-    """The package Optuna, which the extra `search` installs."""
+    """The package Optuna, which the extra `lab` installs."""
     try:
         import optuna
     except ImportError:
@@ -115,10 +115,10 @@ def run(sweep: Sweep, monitor: Monitor, count: int) -> None:
 
     def done(name: str, ended: tuple[str, Any]) -> None:
         how, value = ended
-        trial, complete = at_work.pop(name), how == "complete"
+        trial = at_work.pop(name)
         if how == "failed":  # by itself: this point is not tried again
             trial.set_user_attr("error", value)
-        sweep.study.tell(trial, value if complete else None, _states()[STATES[how]])
+        sweep.study.tell(trial, value if how == "complete" else None, _states()[STATES[how]])
         monitor.tick(f"{name}: {how}")
 
     try:

@@ -32,7 +32,7 @@ def shapes(network: Any) -> PyTree:
 
 
 def widths(network: Network, likelihood: Likelihood) -> Callable[..., int]:
-    """A function that says how many outputs the network gives, and catches what does not fit together."""
+    """A function that tells the network's number of outputs, and refuses what does not fit."""
     known: dict[Any, int] = {}
 
     def width(x: np.ndarray, where: str = "") -> int:
@@ -48,7 +48,9 @@ def widths(network: Network, likelihood: Likelihood) -> Callable[..., int]:
 def likelihood(likelihood: Any) -> Likelihood:
     """A likelihood, or the one of this name."""
     if isinstance(likelihood, str):
-        return likelihoods.LIKELIHOODS[_check.choice("likelihood", likelihood, likelihoods.LIKELIHOODS)]()
+        return likelihoods.LIKELIHOODS[
+            _check.choice("likelihood", likelihood, likelihoods.LIKELIHOODS)
+        ]()
     return _plugged("likelihood", likelihood, Likelihood)
 
 
@@ -60,22 +62,28 @@ def kernel(kernel: Any, shapes: PyTree) -> Kernel:
     anchor = centre.anchor
     single = _tree.structure(anchor) == _tree.structure(0.0)
     fits = _tree.structure(anchor) == _tree.structure(shapes) and all(
-        np.shape(a) in ((), w.shape) for a, w in zip(jax.tree.leaves(anchor), jax.tree.leaves(shapes), strict=True)
+        np.shape(a) in ((), w.shape)
+        for a, w in zip(jax.tree.leaves(anchor), jax.tree.leaves(shapes), strict=True)
     )
     if not fits and not (single and np.ndim(anchor) == 0):
         allowed = "'zero', 'previous', a number or a tree shaped like the weights"
         raise _check.fail("centre", allowed, jax.tree.map(np.shape, anchor))
-    if not all(np.asarray(leaf).dtype.kind in "fiu" and np.isfinite(leaf).all() for leaf in jax.tree.leaves(anchor)):
+    if not all(
+        np.asarray(leaf).dtype.kind in "fiu" and np.isfinite(leaf).all()
+        for leaf in jax.tree.leaves(anchor)
+    ):
         raise _check.fail("centre", "made of finite numbers", anchor)
     return kernel
 
 
 def family(family: Any, keep: Any, keep_where: Any, shapes: PyTree) -> PyTree:
-    """The family of every leaf: one for all, a tree of them, or what `keep` and `keep_where` say."""
+    """The family of every leaf: one for all, a tree, or what `keep` and `keep_where` say."""
     if family is None:
         return families.assign(shapes, keep, keep_where)
     if not (isinstance(keep, int | float) and keep == 1):
-        raise _check.fail("keep", "1 where a family is given, which says itself what is dropped", keep)
+        raise _check.fail(
+            "keep", "1 where a family is given, which says itself what is dropped", keep
+        )
     if not isinstance(family, type) and len(_missing(family, Family)) < len(_wanted(Family)):
         member = _plugged("family", family, Family)
         return jax.tree.map(lambda _: member, shapes)
@@ -83,7 +91,9 @@ def family(family: Any, keep: Any, keep_where: Any, shapes: PyTree) -> PyTree:
     try:
         members = structure.flatten_up_to(family)
     except (TypeError, ValueError):
-        raise _check.fail("family", "a Family or a tree of them shaped like the weights", family) from None
+        raise _check.fail(
+            "family", "a Family or a tree of them shaped like the weights", family
+        ) from None
     return structure.unflatten([_plugged("family", member, Family) for member in members])
 
 
@@ -92,7 +102,9 @@ def projection(projection: Any, shapes: PyTree, likelihood: Likelihood) -> Proje
     found = _plugged("projection", projection, Projection)
     size, most = _tree.size(shapes), getattr(found, "most_weights", math.inf)
     if size > most:
-        raise _check.fail("network", f"one of at most {most} weights, as all their correlations are kept", size)
+        raise _check.fail(
+            "network", f"one of at most {most} weights, as all their correlations are kept", size
+        )
     if isinstance(found, OneNetwork) and isinstance(likelihood, Learning):
         allowed = "one whose noise is fixed, for a method that keeps one network"
         raise _check.fail("likelihood", allowed, type(likelihood).__name__)
@@ -105,7 +117,9 @@ def optimiser(optimiser: Any) -> Any:
         return OPTIMISERS[_check.choice("optimiser", optimiser, OPTIMISERS)]
     if not callable(optimiser) or not hasattr(optimiser(0.1), "update"):
         raise _check.fail(
-            "optimiser", "a name or a function of the learning rate such as optax.adam", type(optimiser).__name__
+            "optimiser",
+            "a name or a function of the learning rate such as optax.adam",
+            type(optimiser).__name__,
         )
     return optimiser
 
@@ -121,7 +135,10 @@ def key(key: Any) -> Key:
         if not -(2**31) <= key < 2**32:  # JAX would take it modulo 2^32 without a word
             raise _check.fail("key", "a seed that fits in 32 bits", key)
         return jax.random.key(int(key))
-    if not (hasattr(key, "dtype") and jax.dtypes.issubdtype(key.dtype, jax.dtypes.prng_key)) or key.ndim != 0:
+    if (
+        not (hasattr(key, "dtype") and jax.dtypes.issubdtype(key.dtype, jax.dtypes.prng_key))
+        or key.ndim != 0
+    ):
         raise _check.fail("key", "one jax.random.key(seed) or a whole number", type(key).__name__)
     return key
 
@@ -130,10 +147,18 @@ def _plugged(name: str, part: Any, protocol: Any) -> Any:
     """A part that has everything its Protocol asks for."""
     wanted, missing = _wanted(protocol), _missing(part, protocol)
     if isinstance(part, type | str) or isroutine(part) or missing == wanted:
-        allowed = f"a {name} or the name of one" if name == "likelihood" else f"a {name} (see {protocol.__module__})"
+        allowed = (
+            f"a {name} or the name of one"
+            if name == "likelihood"
+            else f"a {name} (see {protocol.__module__})"
+        )
         raise _check.fail(name, allowed, part)
     if missing:
-        raise _check.fail(name, f"a {name} with {', '.join(wanted)}", f"{type(part).__name__} without {missing[0]}")
+        raise _check.fail(
+            name,
+            f"a {name} with {', '.join(wanted)}",
+            f"{type(part).__name__} without {missing[0]}",
+        )
     if any(leaf is part for leaf in jax.tree.leaves(part)):
         allowed = "a NamedTuple, or a dataclass that jax.tree_util.register_dataclass knows"
         raise _check.fail(name, allowed, type(part).__name__)
@@ -141,11 +166,16 @@ def _plugged(name: str, part: Any, protocol: Any) -> Any:
 
 
 def _wanted(protocol: Any) -> list[str]:
-    return [word for word in dir(protocol) if not word.startswith("_")] + ["__call__"] * ("__call__" in vars(protocol))
+    return [word for word in dir(protocol) if not word.startswith("_")] + ["__call__"] * (
+        "__call__" in vars(protocol)
+    )
 
 
 def _missing(part: Any, protocol: Any) -> list[str]:
-    there = {word: callable(part) if word == "__call__" else hasattr(part, word) for word in _wanted(protocol)}
+    there = {
+        word: callable(part) if word == "__call__" else hasattr(part, word)
+        for word in _wanted(protocol)
+    }
     return [word for word in there if not there[word]]
 
 

@@ -1,4 +1,7 @@
-"""Sequential DropConnect (Wan et al.): one network, trained with weights dropped, used with gamma times them."""
+"""Sequential DropConnect (Wan et al.).
+
+One network, trained with weights dropped, used with gamma times them.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -32,7 +35,9 @@ def dropconnect(
     learning_rate: Number = 1e-3,
     epochs: Number = 100,
 ) -> Method:
-    """Sequential DropConnect, warm started, on all rows of a time step at once; it has no posterior and no intervals.
+    """Sequential DropConnect, warm started, on all rows of a time step at once.
+
+    It has no posterior and no intervals.
 
     Args:
         network: see `hmnn.networks`.
@@ -48,11 +53,18 @@ def dropconnect(
         epochs=_check.count("epochs", epochs),
         optimiser=arguments.optimiser(optimiser),
     )
-    return build(network, likelihood, kernels.static(), projection=projection, keep=keep, keep_where=keep_where)
+    return build(
+        network,
+        likelihood,
+        kernels.static(),
+        projection=projection,
+        keep=keep,
+        keep_where=keep_where,
+    )
 
 
 class Trained(NamedTuple):
-    """A network; its weights have a name, since a user may call one of them `scale` (see `hmnn.store`)."""
+    """A network; its weights have a name, as a user may call one of them `scale`."""
 
     weights: Weights
 
@@ -71,7 +83,9 @@ class Dropping(OneNetwork):
         weights = parts.first_weights(key)
         return Trained(weights), self.optimiser(self.learning_rate).init(weights)
 
-    def correct(self, parts: Filter, prior: Trained, start: Trained, state: State, batch: Batch) -> Corrected:
+    def correct(
+        self, parts: Filter, prior: Trained, start: Trained, state: State, batch: Batch
+    ) -> Corrected:
         """Epochs on all rows, each with fresh masks."""
         key = jax.random.fold_in(state.key, state.t)
 
@@ -85,7 +99,9 @@ class Dropping(OneNetwork):
         weights, memory = point.descend(loss, optimiser, start.weights, state.work, self.epochs)
         return Corrected(Trained(weights), memory, state.noise)
 
-    def report(self, parts: Filter, before: State, after: State, batch: Batch, notes: PyTree) -> Info:
+    def report(
+        self, parts: Filter, before: State, after: State, batch: Batch, notes: PyTree
+    ) -> Info:
         """The misfit where the method predicts."""
         weights = self.network(parts, after.posterior, "mean")
         misfit = objective.misfit(parts.apply, parts.likelihood, weights, batch=batch)

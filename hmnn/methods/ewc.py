@@ -1,8 +1,11 @@
-"""Elastic weight consolidation (Kirkpatrick et al.): one network, held near its old weights where the data needed them.
+"""Elastic weight consolidation (Kirkpatrick et al.).
 
-At time t the loss is -log g + strength / 2 sum_k F_k (w - w_k)^2 over the time steps before. F_k is the diagonal
-of the Fisher information of the model itself at w_k (expected over labels, not those that were seen), summed over
-the rows. Sums of F_k and of F_k w_k say all of it, so memory does not grow with t.
+One network, held near its old weights where the data needed them.
+
+At time t the loss is -log g + strength / 2 sum_k F_k (w - w_k)^2 over the time steps before. F_k is
+the diagonal of the Fisher information of the model itself at w_k (expected over labels, not those
+that were seen), summed over the rows. Sums of F_k and of F_k w_k say all of it, so memory does not
+grow with t.
 """
 
 from dataclasses import dataclass, field
@@ -29,7 +32,8 @@ STRENGTHS = (10.0, 100.0, 1000.0, 10000.0)
 """The paper's grid for lambda; 1 is Bayes' rule for a quadratic loss."""
 ANCHORS = ("each", "latest")
 CHUNK = 1
-"""Rows whose gradients are held at the same time when the Fisher information is summed; many would not fit a cache."""
+"""Rows whose gradients are held at the same time when the Fisher information is summed; many would
+not fit a cache."""
 
 
 def ewc(
@@ -49,8 +53,9 @@ def ewc(
         network: see `hmnn.networks`.
         likelihood: one of `hmnn.core.likelihoods`, or its name.
         strength: lambda >= 0, what the penalty counts; the paper's grid is `STRENGTHS`.
-        anchors: "each" keeps one quadratic per time step, each about its own weights (Kirkpatrick et al.); "latest"
-            puts them all about the latest weights (Huszar), which for quadratic losses and strength 1 is Bayes' rule.
+        anchors: "each" keeps one quadratic per time step, each about its own weights (Kirkpatrick
+            et al.); "latest" puts them all about the latest weights (Huszar), which for quadratic
+            losses and strength 1 is Bayes' rule.
         optimiser: "adam", "sgd" or a function of the learning rate such as `optax.rmsprop`.
         learning_rate: step size on the summed loss.
         epochs: passes over the data of a time step.
@@ -94,15 +99,23 @@ class Consolidation(OneNetwork):
         weights = parts.first_weights(key)
         return Anchored(weights, jax.tree.map(jnp.zeros_like, weights), weights), ()
 
-    def correct(self, parts: Filter, prior: Anchored, start: Anchored, state: State, batch: Batch) -> Corrected:
+    def correct(
+        self, parts: Filter, prior: Anchored, start: Anchored, state: State, batch: Batch
+    ) -> Corrected:
         """New weights, and the Fisher information there."""
         weights = self._descend(parts, prior, state, batch)
         new = fisher(parts.apply, parts.likelihood, weights, batch)
         total = jax.tree.map(jnp.add, prior.fisher, new)
-        anchor = weights if self.anchors == "latest" else jax.tree.map(_middle, prior.anchor, weights, new, total)
+        anchor = (
+            weights
+            if self.anchors == "latest"
+            else jax.tree.map(_middle, prior.anchor, weights, new, total)
+        )
         return Corrected(Anchored(weights, total, anchor), (), state.noise)
 
-    def report(self, parts: Filter, before: State, after: State, batch: Batch, notes: PyTree) -> Info:
+    def report(
+        self, parts: Filter, before: State, after: State, batch: Batch, notes: PyTree
+    ) -> Info:
         """-log g at the new weights, and the penalty."""
         weights = after.posterior.weights
         misfit = objective.misfit(parts.apply, parts.likelihood, weights, batch=batch)
@@ -114,7 +127,10 @@ class Consolidation(OneNetwork):
         return posterior.weights
 
     def _descend(self, parts: Filter, prior: Anchored, state: State, batch: Batch) -> Weights:
-        """Epochs of shuffled minibatches from the old weights; the penalty counts 1/M in each of M minibatches."""
+        """Epochs of shuffled minibatches from the old weights.
+
+        The penalty counts 1/M in each of M minibatches.
+        """
         optimiser = self.optimiser(self.learning_rate)
         size = minibatches.size_of(batch, self.minibatch)
         total = minibatches.number_of(batch, size)
@@ -135,7 +151,9 @@ class Consolidation(OneNetwork):
             order = minibatches.shuffled(draws, size, batch.rows)
             return jax.lax.fori_loop(0, total, lambda j, c: update(j, c, order), carry)
 
-        return jax.lax.fori_loop(0, self.epochs, epoch, (prior.weights, optimiser.init(prior.weights)))[0]
+        return jax.lax.fori_loop(
+            0, self.epochs, epoch, (prior.weights, optimiser.init(prior.weights))
+        )[0]
 
     def _penalty(self, prior: Anchored, weights: Weights) -> Float[Array, ""]:
         """strength / 2 sum_k F_k (w - w_k)^2, up to a constant."""
@@ -144,15 +162,19 @@ class Consolidation(OneNetwork):
 
 
 def _middle(anchor: Array, weights: Array, new: Array, total: Array) -> Array:
-    """The mean of the anchors, each counted by its Fisher information; the new weights where there is none at all."""
+    """The mean of the anchors, each counted by its Fisher information.
+
+    The new weights where there is none at all.
+    """
     share = jnp.where(total > 0, new / jnp.where(total > 0, total, 1.0), 1.0)
     return anchor + share * (weights - anchor)
 
 
 def fisher(apply: Apply, likelihood: Likelihood, weights: Weights, batch: Batch) -> Weights:
-    """The diagonal of J' H J summed over the real rows, with H the curvature of -log g in the outputs.
+    """The diagonal of J' H J summed over the real rows, H the curvature of -log g in the outputs.
 
-    For the likelihoods of this package H does not depend on y, and this is the model's own Fisher information.
+    For the likelihoods of this package H does not depend on y, and this is the model's own Fisher
+    information.
     """
     size = batch.x.shape[0]
     rows = min(CHUNK, size)
@@ -169,7 +191,9 @@ def fisher(apply: Apply, likelihood: Likelihood, weights: Weights, batch: Batch)
         roots = jnp.sqrt(part.weight)[:, None, None] * roots
 
         def along(j: Array, sums: Weights) -> Weights:
-            return jax.tree.map(lambda s, g: s + g.sum(axis=0), sums, jax.vmap(squared)(part.x, roots[:, :, j]))
+            return jax.tree.map(
+                lambda s, g: s + g.sum(axis=0), sums, jax.vmap(squared)(part.x, roots[:, :, j])
+            )
 
         return jax.lax.fori_loop(0, roots.shape[2], along, sums)
 

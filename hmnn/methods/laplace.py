@@ -1,4 +1,7 @@
-"""The filter with correlations between weights, for small models: logistic regression and its kin."""
+"""The filter with correlations between weights, for small models.
+
+Logistic regression and its kin.
+"""
 
 from typing import Any
 
@@ -19,7 +22,9 @@ def laplace_projection(initial_scale: Number = INITIAL_SCALE, iterations: Number
         initial_scale: standard deviation of lambda_0.
         iterations: of Newton's method, at most.
     """
-    return Laplace(_check.positive("initial_scale", initial_scale), _check.count("iterations", iterations))
+    return Laplace(
+        _check.positive("initial_scale", initial_scale), _check.count("iterations", iterations)
+    )
 
 
 def laplace(
@@ -34,7 +39,7 @@ def laplace(
     initial_scale: Number = INITIAL_SCALE,
     iterations: Number = 50,
 ) -> Method:
-    """The paper's jump kernel, matched by its moments, with a Gaussian over all weights together (at most 1000)."""
+    """The jump kernel, matched by its moments, and one Gaussian over all (at most 1000) weights."""
     kernel = kernels.jump(memory, jump_scale, shrink, jump_prob, centre)
     projection = laplace_projection(initial_scale, iterations)
     return build(network, likelihood, kernel, projection=projection)

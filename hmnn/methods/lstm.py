@@ -1,6 +1,7 @@
-"""A long short-term memory (Equinox cells) that reads the rows of a time step as one sequence, in their order.
+"""A long short-term memory that reads the rows of a time step as one sequence, in their order.
 
-What it has read is kept: `predict` takes each row of x as the next one after the last row of the last time step.
+What it has read is kept: `predict` takes each row of x as the next one after the last row of the
+last time step.
 """
 
 from collections.abc import Callable
@@ -47,8 +48,10 @@ class Stack(eqx.Module):
         """Nothing read."""
         return [(jnp.zeros(c.hidden_size, c.weight_hh.dtype),) * 2 for c in self.cells]
 
-    def read(self, memories: Memories, x: Float[Array, "rows inputs"], rows: Scalar) -> tuple[Memories, Array]:
-        """Read rows in their order: the memories after the first `rows` of them, and the outputs at all."""
+    def read(
+        self, memories: Memories, x: Float[Array, "rows inputs"], rows: Scalar
+    ) -> tuple[Memories, Array]:
+        """Read rows in their order: the memories after `rows` of them, and all outputs."""
         after = []
         for cell, memory in zip(self.cells, memories, strict=True):
             memory, x = _layer(cell, memory, x, rows)
@@ -56,12 +59,16 @@ class Stack(eqx.Module):
         return after, jax.vmap(self.readout)(x)
 
 
-def _layer(cell: eqx.nn.LSTMCell, memory: tuple[Array, Array], x: Array, rows: Scalar) -> tuple[Any, Array]:
-    """One cell along the rows; what it does with its input alone is done for all rows at once, which is faster."""
+def _layer(
+    cell: eqx.nn.LSTMCell, memory: tuple[Array, Array], x: Array, rows: Scalar
+) -> tuple[Any, Array]:
+    """One cell along the rows; what it does with its input alone is done for all at once."""
     driven = x @ cell.weight_ih.T
     driven += jnp.broadcast_to(jnp.asarray(cell.bias), driven.shape)
 
-    def one(memory: tuple[Array, Array], row: tuple[Array, Array]) -> tuple[tuple[Array, Array], Array]:
+    def one(
+        memory: tuple[Array, Array], row: tuple[Array, Array]
+    ) -> tuple[tuple[Array, Array], Array]:
         i, drive = row
         write, forget, new, output = jnp.split(drive + cell.weight_hh @ memory[0], 4)
         inside = jax.nn.sigmoid(forget) * memory[1] + jax.nn.sigmoid(write) * jnp.tanh(new)
@@ -81,7 +88,9 @@ def lstm(
     learning_rate: Number = 1e-3,
     epochs: Number = 5,
 ) -> Method:
-    """A stack of LSTM layers, warm started, trained on the rows of a time step as one sequence; it has no posterior.
+    """A stack of LSTM layers, warm started, trained on the rows of a time step as one sequence.
+
+    It has no posterior.
 
     Args:
         inputs: columns of x.
@@ -95,7 +104,9 @@ def lstm(
     if not isinstance(hidden, tuple | list) or not hidden:
         raise _check.fail("hidden", "a tuple of widths such as (500, 500, 500)", hidden)
     widths = tuple(_check.count("hidden", width) for width in hidden)
-    network, stack = _network(_check.count("inputs", inputs), widths, _check.count("outputs", outputs))
+    network, stack = _network(
+        _check.count("inputs", inputs), widths, _check.count("outputs", outputs)
+    )
     projection = Reading(
         learning_rate=_check.positive("learning_rate", learning_rate),
         epochs=_check.count("epochs", epochs),
@@ -127,15 +138,19 @@ class Reading(OneNetwork):
     def init(self, parts: Filter, key: Key) -> tuple[Weights, Read]:
         """The stack's own initial weights, nothing read."""
         weights = parts.first_weights(key)
-        return weights, Read(self.optimiser(self.learning_rate).init(weights), self.stack(weights).start())
+        return weights, Read(
+            self.optimiser(self.learning_rate).init(weights), self.stack(weights).start()
+        )
 
     def cut(self, batch: Batch, rows: int) -> Batch:
-        """Less padding: every padded row costs as much as a real one, and cannot be read beside another."""
+        """Less padding: a padded row costs as much as a real one."""
         eighth = max(1, batch.x.shape[0] // 8)
         kept = -(-rows // eighth) * eighth
         return Batch(*(part[:kept] for part in batch))
 
-    def correct(self, parts: Filter, prior: Weights, start: Weights, state: State, batch: Batch) -> Corrected:
+    def correct(
+        self, parts: Filter, prior: Weights, start: Weights, state: State, batch: Batch
+    ) -> Corrected:
         """Epochs over the sequence, then read it once more."""
 
         def loss(weights: Weights, i: Array) -> Array:
@@ -147,7 +162,9 @@ class Reading(OneNetwork):
         memories, _ = stack.read(stack.start(), batch.x, batch.rows)
         return Corrected(weights, Read(memory, memories), state.noise)
 
-    def report(self, parts: Filter, before: State, after: State, batch: Batch, notes: PyTree) -> Info:
+    def report(
+        self, parts: Filter, before: State, after: State, batch: Batch, notes: PyTree
+    ) -> Info:
         """-log g after the step."""
         misfit = objective.misfit(parts.apply, parts.likelihood, after.posterior, batch=batch)
         return Info(_tree.all_finite((after.posterior, after.work.optimiser, misfit)), misfit)
@@ -161,8 +178,13 @@ class Reading(OneNetwork):
 
 
 @cache
-def _network(inputs: int, hidden: tuple[int, ...], outputs: int) -> tuple[Network, Callable[[Weights], Stack]]:
-    """The stack as a network that reads from the start, and as a module; made once, so it compiles once."""
+def _network(
+    inputs: int, hidden: tuple[int, ...], outputs: int
+) -> tuple[Network, Callable[[Weights], Stack]]:
+    """The stack as a network that reads from the start, and as a module.
+
+    Made once, so it compiles once.
+    """
     build = partial(Stack, inputs, hidden, outputs)
     _, rest = eqx.partition(eqx.filter_eval_shape(build, jax.random.key(0)), _is_shape)
 

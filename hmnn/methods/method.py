@@ -36,7 +36,9 @@ laid_report = compiled(SELDOM)(layout.as_it_lies(_report))
 
 
 @partial(jax.jit, static_argnums=(3, 4))
-def predict(parts: Filter, state: State, x: Array, point: str, samples: int, level: Number) -> Prediction:
+def predict(
+    parts: Filter, state: State, x: Array, point: str, samples: int, level: Number
+) -> Prediction:
     """What the filter says of new rows."""
     return parts.projection.predict(parts, state, x, Question(point, samples, level))
 
@@ -50,13 +52,16 @@ def in_stages(parts: Filter, state: State, batch: Batch) -> tuple[State, Info]:
 
 
 class Method(NamedTuple):
-    """Three functions and the parts behind them; states are immutable, so an error leaves the caller's as it was."""
+    """Three functions and the parts behind them.
+
+    States are immutable, so an error leaves the caller's as it was.
+    """
 
     init: Callable[[Any], State]
     """init(key) -> state, before any data; a whole number is taken as a seed."""
     step: Callable[..., tuple[State, Any]]
-    """step(state, data) -> (state, info): one time step; data is a Dataset(x, y), a Batch(x, y, weight), or None when
-    there are none."""
+    """step(state, data) -> (state, info): one time step; data is a Dataset(x, y), a Batch(x, y,
+    weight), or None when there are none."""
     predict: Callable[..., Prediction]
     """predict(state, x, point="mean", samples=0, level=0.95) -> Prediction."""
     parts: Filter
@@ -96,7 +101,9 @@ def assembled(parts: Filter, points: tuple[str, ...] = POINTS) -> Method:
         samples = _check.count("samples", samples, least=1 if point == "sampled" else 0)
         values = padding.inputs(x)
         width(values)
-        return padding.first_rows(predict(parts, state, padding.pad(values), point, samples, level), len(values))
+        return padding.first_rows(
+            predict(parts, state, padding.pad(values), point, samples, level), len(values)
+        )
 
     return Method(checked_init, checked_step, checked_predict, parts)
 

@@ -1,4 +1,4 @@
-"""The closed-form projection, for rows that come one at a time or few, with its settings checked."""
+"""The closed-form projection, for rows that come one at a time or few."""
 
 from hmnn import _check
 from hmnn._types import Number
@@ -6,14 +6,18 @@ from hmnn.core.projections.natural import JOINT, Natural
 
 
 def natural(
-    initial_scale: Number = 0.3, level_scale: Number = 0.0, spread: Number = 1.0, joint: Number = JOINT
+    initial_scale: Number = 0.3,
+    level_scale: Number = 0.0,
+    spread: Number = 1.0,
+    joint: Number = JOINT,
 ) -> Natural:
     """The closed-form projection.
 
     Args:
         initial_scale: standard deviation of lambda_0 around the network's own initial weights.
         level_scale: standard deviation of an extra jump of the outputs' biases at every time step.
-        spread: the share of the outputs' linearised variance that predictions take; 1 is exact for independent weights.
+        spread: the share of the outputs' linearised variance that predictions take; 1 is exact for
+            independent weights.
         joint: rows that are taken together; more rows are taken in turn.
     """
     return Natural(

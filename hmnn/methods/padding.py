@@ -1,4 +1,4 @@
-"""The data of a time step, checked and padded to one of a few sizes before they reach compiled code."""
+"""The data of a time step, checked and padded to one of a few sizes."""
 
 from typing import Any
 
@@ -11,7 +11,10 @@ from hmnn.core.prediction import Prediction
 
 
 def bucket(rows: int) -> int:
-    """The padded size of a batch: powers of two, then quarters of them, so that few sizes compile."""
+    """The padded size of a batch.
+
+    Powers of two, then quarters of them, so that few sizes compile.
+    """
     if rows <= 512:
         return max(8, 1 << (rows - 1).bit_length())
     quarter = 1 << ((rows - 1).bit_length() - 3)
@@ -21,18 +24,23 @@ def bucket(rows: int) -> int:
 def batch(data: Any, t: int) -> tuple[Batch, int]:
     """Check the data of time step t and pad them to a bucket; also, how many rows are real."""
     if not isinstance(data, tuple) or len(data) not in (2, 3):
-        raise _check.fail("data", "a Dataset(x, y), a Batch(x, y, weight) or None", type(data).__name__)
+        raise _check.fail(
+            "data", "a Dataset(x, y), a Batch(x, y, weight) or None", type(data).__name__
+        )
     where = f" at t = {t}"
     x, y = inputs(data[0], where), array("y", data[1], where)
     if len(x) == 0 or len(x) != len(y):
         raise ValueError(
-            f"x and y must have the same number of rows, at least one, at t = {t}. Got {len(x)} and {len(y)}."
+            f"x and y must have the same number of rows, at least one, at t = {t}. "
+            f"Got {len(x)} and {len(y)}."
         )
     if len(data) == 2:
         return padded(x, y, np.ones(len(x), x.dtype)), len(x)
     weight = array("weight", data[2], where)
     if weight.shape != (len(x),) or (weight < 0).any() or not (weight > 0).any():
-        raise _check.fail("weight", f"one number a row, not negative and not all 0{where}", weight[:5])
+        raise _check.fail(
+            "weight", f"one number a row, not negative and not all 0{where}", weight[:5]
+        )
     real = weight > 0
     return padded(x[real], y[real], weight[real].astype(x.dtype)), int(real.sum())
 
@@ -59,9 +67,13 @@ def array(name: str, values: Any, where: str) -> np.ndarray:
     except ValueError:  # rows of different lengths
         raise _check.fail(name, f"an array of numbers{where}", type(values).__name__) from None
     if result.dtype.kind not in "fiub" or result.ndim < 1:
-        raise _check.fail(name, f"an array of numbers{where}", f"{result.dtype} of shape {result.shape}")
+        raise _check.fail(
+            name, f"an array of numbers{where}", f"{result.dtype} of shape {result.shape}"
+        )
     _check.finite(name, result, where)
-    kind, narrow = ("floating", default_float()) if result.dtype.kind == "f" else ("whole", np.dtype("int32"))
+    kind, narrow = (
+        ("floating", default_float()) if result.dtype.kind == "f" else ("whole", np.dtype("int32"))
+    )
     limits = np.finfo(narrow) if kind == "floating" else np.iinfo(narrow)
     if result.size and (result.max() > limits.max or result.min() < limits.min):
         worst = max(result.max(), result.min(), key=lambda v: abs(float(v)))
@@ -70,10 +82,10 @@ def array(name: str, values: Any, where: str) -> np.ndarray:
 
 
 def pad(values: np.ndarray) -> np.ndarray:
-    """A copy, always, since JAX may read it after the caller goes on, with its first row again up to the bucket.
+    """A copy, always, as JAX may read it later, filled up to the bucket with its first row.
 
-    A real row, since a network or a likelihood need not be defined at 0: a gradient that is not finite stays so when
-    it is counted 0 times.
+    A real row, since a network or a likelihood need not be defined at 0: a gradient that is not
+    finite stays so when it is counted 0 times.
     """
     filled = np.zeros((bucket(len(values)), *values.shape[1:]), values.dtype)
     filled[: len(values)] = values
@@ -87,5 +99,8 @@ def default_float() -> np.dtype:
 
 
 def first_rows(prediction: Prediction, rows: int) -> Prediction:
-    """Cut the padding off a prediction; in NumPy, since JAX would compile for every number of rows."""
+    """Cut the padding off a prediction.
+
+    In NumPy, since JAX would compile for every number of rows.
+    """
     return jax.tree.map(lambda a: jax.device_put(np.asarray(a)[:rows]), prediction)

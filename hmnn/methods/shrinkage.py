@@ -1,4 +1,7 @@
-"""The last value times one number, learnt from what has been seen: the smallest forecast that learns."""
+"""The last value times one number, learnt from what has been seen.
+
+The smallest forecast that learns.
+"""
 
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -37,7 +40,9 @@ class Shrinking(Remembering):
         zero = jnp.zeros((), recent.values.dtype)
         return recent, Sums(zero, zero)
 
-    def correct(self, parts: Filter, prior: Recent, start: Recent, state: State, batch: Batch) -> Corrected:
+    def correct(
+        self, parts: Filter, prior: Recent, start: Recent, state: State, batch: Batch
+    ) -> Corrected:
         """Add the pairs whose later value is fresh."""
         series, sums = self.series(prior, batch), state.work
         place = jnp.arange(series.shape[0])
@@ -53,15 +58,18 @@ class Shrinking(Remembering):
     def predict(self, parts: Filter, state: State, x: Array, question: Question) -> Prediction:
         """The row times the coefficient; the row itself before anything is known."""
         product, square = state.work
-        return Prediction(x * jnp.where(square > 0, product / jnp.where(square > 0, square, 1.0), 1.0))
+        return Prediction(
+            x * jnp.where(square > 0, product / jnp.where(square > 0, square, 1.0), 1.0)
+        )
 
 
 def shrinkage(outputs: Number, lag: Number = 1, fresh: Number = 1) -> Method:
-    """Predict a x, where a is the least-squares coefficient of y_s on y_{s - lag} over all targets so far.
+    """Predict a x, with a the least-squares coefficient of y_s on y_{s - lag} over all targets.
 
     Args:
         outputs: columns of x and of y, which are values of one series.
-        lag: how far apart the values are that the coefficient is learnt from; 2 where every value stands twice.
+        lag: how far apart the values are that the coefficient is learnt from; 2 where every value
+            stands twice.
         fresh: as in `persistence`.
     """
     sizes = _check.count("outputs", outputs), _check.count("lag", lag), _check.count("fresh", fresh)

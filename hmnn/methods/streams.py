@@ -1,4 +1,4 @@
-"""The filter for streams: rows by the closed form, many rows together by descent, one state for both."""
+"""The filter for streams: few rows by the closed form, many by descent, one state for both."""
 
 from dataclasses import replace
 from functools import lru_cache
@@ -22,12 +22,15 @@ from hmnn.methods.variational import descent
 from hmnn.networks import Network, mlp
 
 MANY = 256
-"""From so many rows on `projection="auto"` descends; below, the closed form learns as well and costs far less."""
+"""From so many rows on `projection="auto"` descends; below, the closed form learns as well and
+costs far less."""
 SIZES = (1, 2, 16, 128, 1024)
-"""Sizes that short streams are filled up to, few because each is compiled; one row learned and one asked come first."""
+"""Sizes that short streams are filled up to, few because each is compiled; one row learned and one
+asked come first."""
 PROJECTIONS = ("auto", "gradient", "natural")
 SPREAD = 0.1
-"""The share of the linearised variance that predictions take: independent weights overstate it (docs/natural.md)."""
+"""The share of the linearised variance that predictions take: independent weights overstate it
+(docs/natural.md)."""
 
 
 class Settings(NamedTuple):
@@ -84,8 +87,13 @@ class StreamFilter(NamedTuple):
         method.check_progress(info, int(after.t), parts)
         return after, info
 
-    def rows(self, state: State, x: ndarray, y: ndarray, weight: ndarray) -> tuple[State, Info, Prediction]:
-        """Rows one at a time, each a time step: predict it, then learn it unless its weight is 0."""
+    def rows(
+        self, state: State, x: ndarray, y: ndarray, weight: ndarray
+    ) -> tuple[State, Info, Prediction]:
+        """Rows one at a time, each a time step.
+
+        Predict it, then learn it unless its weight is 0.
+        """
         number = len(x)
         size = next((n for n in SIZES if number <= n), padding.bucket(number))
         batch = Batch(*(_filled(part, size) for part in (x, y, weight)))
@@ -105,7 +113,9 @@ class StreamFilter(NamedTuple):
         """What is said of new rows `ahead` time steps after the last one, in NumPy's arrays."""
         if len(x) == 1:
             return jax.device_get(_predict(self.few, state, x, ahead))
-        return jax.tree.map(lambda a: a[: len(x)], jax.device_get(_predict(self.few, state, padding.pad(x), ahead)))
+        return jax.tree.map(
+            lambda a: a[: len(x)], jax.device_get(_predict(self.few, state, padding.pad(x), ahead))
+        )
 
 
 @jax.jit
@@ -113,7 +123,9 @@ def _rest(parts: Filter, state: State, steps: Scalar) -> State:
     def one(_: Array, law: Any) -> Any:
         return parts.projection.rest(parts, law)
 
-    return state._replace(posterior=jax.lax.fori_loop(0, steps, one, state.posterior), t=state.t + steps)
+    return state._replace(
+        posterior=jax.lax.fori_loop(0, steps, one, state.posterior), t=state.t + steps
+    )
 
 
 @jax.jit
@@ -142,11 +154,15 @@ def _build(settings: Settings, columns: int, outputs: int, likelihood: str) -> S
     projection = _check.choice("projection", settings.projection, PROJECTIONS)
     if projection == "natural" and settings.keep != 1:
         raise _check.fail("keep", "1 with projection='natural', which drops nothing", settings.keep)
-    network = mlp(columns, settings.hidden, outputs) if settings.network is None else settings.network
+    network = (
+        mlp(columns, settings.hidden, outputs) if settings.network is None else settings.network
+    )
     shapes = arguments.shapes(network)
     kernel = settings.kernel
     if kernel is None:
-        kernel = kernels.jump(settings.memory, settings.jump_scale, settings.shrink, settings.jump_prob)
+        kernel = kernels.jump(
+            settings.memory, settings.jump_scale, settings.shrink, settings.jump_prob
+        )
     closed = natural(settings.initial_scale, settings.level_scale, SPREAD)
     wide = descent(
         optimiser="adam",
@@ -159,7 +175,9 @@ def _build(settings: Settings, columns: int, outputs: int, likelihood: str) -> S
     law = arguments.likelihood(likelihood if settings.likelihood is None else settings.likelihood)
     found = arguments.widths(network, law)(np.zeros((1, columns), padding.default_float()))
     if found != outputs:
-        raise _check.fail("network", f"one of {outputs} outputs, as these targets need", f"{found} outputs")
+        raise _check.fail(
+            "network", f"one of {outputs} outputs, as these targets need", f"{found} outputs"
+        )
     parts = Filter(
         network.init,
         network.apply,

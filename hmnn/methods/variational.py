@@ -14,7 +14,8 @@ from hmnn.core.families import Family
 from hmnn.core.filtering import Filter, Projection
 from hmnn.core.kernels import Kernel
 from hmnn.core.likelihoods import Likelihood
-from hmnn.core.projections.descent import KL_WEIGHTS, Descent
+from hmnn.core.projections.descent import Descent
+from hmnn.core.projections.epochs import KL_WEIGHTS
 from hmnn.methods import arguments
 from hmnn.methods.method import Method, assembled
 from hmnn.networks import Network
@@ -40,8 +41,10 @@ def build(
         network: see `hmnn.networks`.
         likelihood: one of `hmnn.core.likelihoods`, or its name.
         kernel: one of `hmnn.core.kernels`.
-        projection: `descent()` (the default), `natural()`, `laplace_projection()`, or one of your own.
-        family: a family for all leaves of the weights or a tree of them; None lets `keep` and `keep_where` say it.
+        projection: `descent()` (the default), `natural()`, `laplace_projection()`, or one of your
+            own.
+        family: a family for all leaves of the weights or a tree of them; None lets `keep` and
+            `keep_where` say it.
         keep: gamma in (0, 1], the probability that a weight's mean is kept; a number or a tree.
         keep_where: which weights may be dropped: one of `families.WHERE` or a test of the path.
     """
@@ -135,14 +138,27 @@ def hmnn(
     patience: Number = 10,
     source: noise.Source = hashed,
 ) -> Method:
-    """The hidden Markov neural network of the paper: the jump kernel, whose numbers come first (see `kernels.jump`).
+    """The hidden Markov neural network of the paper.
+
+    The jump kernel, whose numbers come first (see `kernels.jump`).
 
     The other arguments are those of `build` and `descent`.
     """
     settings = optimiser, learning_rate, epochs, minibatch, samples, kl_weights, temperature
     start = initial_scale, start_rho, restart, patience, source
-    projection, kernel = descent(*settings, *start), kernels.jump(memory, jump_scale, shrink, jump_prob, centre)
-    return build(network, likelihood, kernel, projection=projection, family=family, keep=keep, keep_where=keep_where)
+    projection, kernel = (
+        descent(*settings, *start),
+        kernels.jump(memory, jump_scale, shrink, jump_prob, centre),
+    )
+    return build(
+        network,
+        likelihood,
+        kernel,
+        projection=projection,
+        family=family,
+        keep=keep,
+        keep_where=keep_where,
+    )
 
 
 def bbp(
@@ -168,14 +184,24 @@ def bbp(
     patience: Number = 10,
     source: noise.Source = hashed,
 ) -> Method:
-    """Bayes by Backprop, warm started: the prior is the same at every time step. For T = 1 take one step.
+    """Bayes by Backprop, warm started: the prior is the same at every time step.
+
+    For T = 1 take one step.
 
     The other arguments are those of `build` and `descent`.
     """
     settings = optimiser, learning_rate, epochs, minibatch, samples, kl_weights, temperature
     start = initial_scale, start_rho, restart, patience, source
     projection, kernel = descent(*settings, *start), kernels.reset(jump_scale, shrink, jump_prob)
-    return build(network, likelihood, kernel, projection=projection, family=family, keep=keep, keep_where=keep_where)
+    return build(
+        network,
+        likelihood,
+        kernel,
+        projection=projection,
+        family=family,
+        keep=keep,
+        keep_where=keep_where,
+    )
 
 
 def vcl(
@@ -205,7 +231,15 @@ def vcl(
     settings = optimiser, learning_rate, epochs, minibatch, samples, kl_weights, temperature
     start = initial_scale, start_rho, restart, patience, source
     projection, kernel = descent(*settings, *start), kernels.static()
-    return build(network, likelihood, kernel, projection=projection, family=family, keep=keep, keep_where=keep_where)
+    return build(
+        network,
+        likelihood,
+        kernel,
+        projection=projection,
+        family=family,
+        keep=keep,
+        keep_where=keep_where,
+    )
 
 
 def kurle(
@@ -237,7 +271,15 @@ def kurle(
     settings = optimiser, learning_rate, epochs, minibatch, samples, kl_weights, temperature
     start = initial_scale, start_rho, restart, patience, source
     projection, kernel = descent(*settings, *start), kernels.ornstein_uhlenbeck(memory, scale)
-    return build(network, likelihood, kernel, projection=projection, family=family, keep=keep, keep_where=keep_where)
+    return build(
+        network,
+        likelihood,
+        kernel,
+        projection=projection,
+        family=family,
+        keep=keep,
+        keep_where=keep_where,
+    )
 
 
 def _range(bounds: Any) -> tuple[float, float]:

@@ -27,14 +27,18 @@ def hmnn(*arguments, cwd):
 def moons(tmp_path_factory):
     """Two moons, smoke profile, run once."""
     folder = tmp_path_factory.mktemp("runs")
-    return folder, hmnn("run", "two-moons", "--profile", "smoke", "--seed", "3", "--out", "moons", cwd=folder)
+    return folder, hmnn(
+        "run", "two-moons", "--profile", "smoke", "--seed", "3", "--out", "moons", cwd=folder
+    )
 
 
 def test_a_run_leaves_a_record_and_its_figures(moons):
     folder, done = moons
     assert done.returncode == 0, done.stderr
     record = json.loads((folder / "moons/record.json").read_text())
-    assert {"experiment", "profile", "config", "seed", "versions", "metrics", "seconds"} <= set(record)
+    assert {"experiment", "profile", "config", "seed", "versions", "metrics", "seconds"} <= set(
+        record
+    )
     assert (record["experiment"], record["profile"], record["seed"]) == ("two-moons", "smoke", 3)
     for scenario in ("separated", "overlapping"):
         assert len(record["metrics"][scenario]["accuracy"]) == len(record["config"]["degrees"])
@@ -49,7 +53,9 @@ def test_an_existing_folder_is_not_written_to(moons):
     before = (folder / "moons/record.json").read_bytes()
     done = hmnn("run", "two-moons", "--profile", "smoke", "--out", "moons", cwd=folder)
     assert done.returncode == 2
-    assert done.stderr.strip().splitlines()[-1].startswith("hmnn: --out must be a new or empty folder")
+    assert (
+        done.stderr.strip().splitlines()[-1].startswith("hmnn: --out must be a new or empty folder")
+    )
     assert (folder / "moons/record.json").read_bytes() == before
 
 
@@ -79,7 +85,9 @@ def test_list_names_the_experiments(tmp_path):
 
 
 def test_a_table_keeps_its_numbers_whole_on_a_narrow_screen(capsys, monkeypatch):
-    row = {f"column {i}": 0.1234 + i / 1e4 for i in range(10)} | {"difference": "+0.0031 (-0.0004 to +0.0066)"}
+    row = {f"column {i}": 0.1234 + i / 1e4 for i in range(10)} | {
+        "difference": "+0.0031 (-0.0004 to +0.0066)"
+    }
     for columns in ("40", "200"):
         monkeypatch.setenv("COLUMNS", columns)
         display.print_table("narrow", [row])

@@ -56,7 +56,9 @@ def test_status_of_nothing_and_of_a_wrong_file(hmnn, tmp_path):
         "verified": False,
         "size": 7,
     }
-    assert {(file["where"], file["verified"], file["size"]) for file in found.values()} == {("nowhere", False, 0)}
+    assert {(file["where"], file["verified"], file["size"]) for file in found.values()} == {
+        ("nowhere", False, 0)
+    }
     _, table, _ = hmnn("data", "status")
     assert {line.split()[5] for line in table.splitlines() if "vtflag" in line} == {"NO"}
 
@@ -70,7 +72,8 @@ def test_status_of_nothing_and_of_a_wrong_file(hmnn, tmp_path):
         ),
         (
             "mnist",
-            "hmnn: train-images-idx3-ubyte.gz is not on this machine, and HMNN_OFFLINE is set. Ways to get it: ",
+            "hmnn: train-images-idx3-ubyte.gz is not on this machine, and "
+            "HMNN_OFFLINE is set. Ways to get it: ",
         ),
         ("cifar", "hmnn: data must be one of 'mnist', 'flag', 'elec2', "),
     ],
@@ -98,7 +101,9 @@ def test_get_prints_where_the_files_are(hmnn):
 def test_a_reader_that_goes_away_is_no_traceback(arguments, environment):
     reading, writing = os.pipe()
     os.close(reading)
-    done = subprocess.run([*MAIN, *arguments], env=environment, stdout=writing, stderr=subprocess.PIPE, timeout=300)
+    done = subprocess.run(
+        [*MAIN, *arguments], env=environment, stdout=writing, stderr=subprocess.PIPE, timeout=300
+    )
     os.close(writing)
     assert done.returncode != 0
     assert done.stderr == b""
@@ -106,7 +111,9 @@ def test_a_reader_that_goes_away_is_no_traceback(arguments, environment):
 
 def test_ctrl_c_is_one_line_and_exit_code_130(environment, tmp_path):
     command = [*MAIN, "run", "two-moons", "--profile", "smoke", "--out", "moons"]
-    running = subprocess.Popen(command, cwd=tmp_path, env=environment, stderr=subprocess.PIPE, text=True)
+    running = subprocess.Popen(
+        command, cwd=tmp_path, env=environment, stderr=subprocess.PIPE, text=True
+    )
     deadline = time.monotonic() + 200
     while not (tmp_path / "moons").exists() and time.monotonic() < deadline:
         time.sleep(0.05)
@@ -115,9 +122,9 @@ def test_ctrl_c_is_one_line_and_exit_code_130(environment, tmp_path):
     _, said = running.communicate(timeout=200)
     assert running.returncode == 130, said
     assert "Traceback" not in said
-    assert [line.split(";")[0].rstrip(".") for line in said.splitlines() if line.startswith("hmnn:")] == [
-        "hmnn: stopped"
-    ]
+    assert [
+        line.split(";")[0].rstrip(".") for line in said.splitlines() if line.startswith("hmnn:")
+    ] == ["hmnn: stopped"]
     assert not (tmp_path / "moons" / "record.json").exists()
 
 
@@ -136,7 +143,9 @@ assert np.isfinite(info.free_energy)
 
 
 def compile_once(env):
-    done = subprocess.run([sys.executable, "-c", COMPILE], env=env, capture_output=True, text=True, timeout=300)
+    done = subprocess.run(
+        [sys.executable, "-c", COMPILE], env=env, capture_output=True, text=True, timeout=300
+    )
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""
     folder = os.path.join(env["HMNN_CACHE"], "xla")
@@ -146,8 +155,12 @@ def compile_once(env):
 def test_compiled_programs_are_kept_and_found_again(environment):
     first = compile_once(environment)
     assert any("update" in name for name in first)
-    again = compile_once(environment)  # a program that compiles in about a tenth of a second may be kept or not
-    assert {name for name in first if "_descend" in name} == {name for name in again if "_descend" in name}
+    again = compile_once(
+        environment
+    )  # a program that compiles in about a tenth of a second may be kept or not
+    assert {name for name in first if "_descend" in name} == {
+        name for name in again if "_descend" in name
+    }
 
 
 def test_a_cache_that_is_off_or_blocked_is_not_used(tmp_path, monkeypatch):

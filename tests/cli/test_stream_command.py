@@ -1,4 +1,5 @@
-"""hmnn stream: a record, a table and figures; one sentence for what is wrong, and nothing left behind."""
+"""hmnn stream: a record, a table and figures; one sentence for what is wrong, and nothing left
+behind."""
 
 import json
 
@@ -22,7 +23,9 @@ def folder(tmp_path, monkeypatch):
     rng = np.random.default_rng(0)
     rows = [
         f"{a:.4f},{'xyz'[b]},{a + b + 0.1 * e:.4f},{'up' if a + b > 1 else 'down'}"
-        for a, b, e in zip(rng.normal(size=120), rng.integers(0, 3, 120), rng.normal(size=120), strict=True)
+        for a, b, e in zip(
+            rng.normal(size=120), rng.integers(0, 3, 120), rng.normal(size=120), strict=True
+        )
     ]
     (tmp_path / "mine.csv").write_text("a,b,value,side\n" + "\n".join(rows))
     return tmp_path
@@ -51,7 +54,9 @@ def test_a_generated_stream(folder, capsys):
 
 
 def test_a_file_of_ones_own(folder):
-    stream("mine.csv", "--target", "side", "--drop", "value", "--models", "logistic", "--out", "class")
+    stream(
+        "mine.csv", "--target", "side", "--drop", "value", "--models", "logistic", "--out", "class"
+    )
     record = json.loads((folder / "class/record.json").read_text())
     assert record["task"] == "classification"
     assert record["made"]["features"] == ["a", "b=x", "b=y", "b=z"]

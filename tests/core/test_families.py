@@ -55,7 +55,9 @@ def test_draws_follow_the_family(sample, leaf):
     m, s, keep = MEMBERS[leaf]
     w = sample[1][leaf]
     for column in w.T:
-        assert stats.kstest(column, oracles.family_cdf, (m, s, keep)).pvalue > 1e-6  # chance 1e-6 each
+        assert (
+            stats.kstest(column, oracles.family_cdf, (m, s, keep)).pvalue > 1e-6
+        )  # chance 1e-6 each
     assert stats.kstest(w[:, 0], oracles.family_cdf, (m, s, keep + 0.03)).pvalue < 1e-6
     assert stats.kstest(w[:, 0], oracles.family_cdf, (m, s * 1.1, keep)).pvalue < 1e-6
 
@@ -69,21 +71,31 @@ def test_draws_have_the_family_moments(sample, leaf):
     def z_scores(mean, variance):
         squares = (w - mean) ** 2
         return np.concatenate(
-            [(w.mean(0) - mean) / (w.std(0) / N**0.5), (squares.mean(0) - variance) / (squares.std(0) / N**0.5)]
+            [
+                (w.mean(0) - mean) / (w.std(0) / N**0.5),
+                (squares.mean(0) - variance) / (squares.std(0) / N**0.5),
+            ]
         )
 
     assert np.abs(z_scores(mean, variance)).max() < Z
     assert np.abs(z_scores(m, variance)).max() > Z
     assert np.abs(z_scores(mean, s**2)).max() > Z
     law = family()[leaf].mixture(Posterior(jnp.array(m), rho_of(jnp.array(s))))
-    np.testing.assert_allclose([mixtures.mean(law), mixtures.variance(law)], [mean, variance], rtol=1e-5)
+    np.testing.assert_allclose(
+        [mixtures.mean(law), mixtures.variance(law)], [mean, variance], rtol=1e-5
+    )
 
 
 def z_of_correlation(a, b):
-    return np.abs(np.corrcoef(np.ravel(a).astype(float), np.ravel(b).astype(float))[0, 1]) * np.ravel(a).size ** 0.5
+    return (
+        np.abs(np.corrcoef(np.ravel(a).astype(float), np.ravel(b).astype(float))[0, 1])
+        * np.ravel(a).size ** 0.5
+    )
 
 
-def test_noise_is_independent_across_weights_leaves_draws_and_between_mask_and_normal(sample, source):
+def test_noise_is_independent_across_weights_leaves_draws_and_between_mask_and_normal(
+    sample, source
+):
     a, b = sample[0]["a"], sample[0]["b"]
     pairs = {
         "weights": (a.xi[:, 0], a.xi[:, 1]),
@@ -105,7 +117,10 @@ def test_noise_is_independent_across_weights_leaves_draws_and_between_mask_and_n
 def test_the_draw_depends_on_its_words_only(source):
     shapes, members = theta().location, family()
     words = noise.words(jax.random.key(5), shapes, 2)
-    one, again = source(words[0], 2, shapes, members), source(words[0], jnp.array(3), shapes, members)
+    one, again = (
+        source(words[0], 2, shapes, members),
+        source(words[0], jnp.array(3), shapes, members),
+    )
     other = source(words[1], 2, shapes, members)
     assert jax.tree.all(jax.tree.map(lambda x, y: bool((x == y).all()), one, again))
     assert not (one["a"].xi == other["a"].xi).any()
@@ -142,7 +157,9 @@ def test_match_finds_the_member_again(float64, member):
 
 def test_match_keeps_the_mean_and_the_variance_where_it_can(float64):
     member = DropConnect(0.5)
-    reachable = Mixture((jnp.array([1.0]), jnp.array([0.2])), (0.3, 0.7), (jnp.array([2.0]),), (1.0,))
+    reachable = Mixture(
+        (jnp.array([1.0]), jnp.array([0.2])), (0.3, 0.7), (jnp.array([2.0]),), (1.0,)
+    )
     far = Mixture((jnp.array([10.0]),), (1.0,), (jnp.array([0.3]), jnp.array([0.1])), (0.5, 0.5))
     for target in (reachable, far):
         law = member.mixture(member.match(target))
@@ -175,7 +192,9 @@ def test_assign_drops_the_chosen_layers_only(where, dropped):
 def test_assign_takes_a_rate_for_each_leaf_and_refuses_rates_out_of_range():
     weights = {"a": jnp.zeros(2), "b": jnp.zeros(3)}
     rates = {"a": 0.2, "b": 0.9}
-    assert families.assign(weights, rates, "all") == {k: DropConnect(v, round(v * 2**31) - 1) for k, v in rates.items()}
+    assert families.assign(weights, rates, "all") == {
+        k: DropConnect(v, round(v * 2**31) - 1) for k, v in rates.items()
+    }
     for keep in (0.0, 1.2, float("nan"), {"a": 0.5, "b": 0.0}):
         with pytest.raises(ValueError, match=r"keep must be in \(0, 1\]"):
             families.assign(weights, keep, "all")

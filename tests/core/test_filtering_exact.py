@@ -1,6 +1,7 @@
 """A1, A2, A3, A8: the whole recursion against exact answers, and against itself.
 
-The noise is sigma points, so gradients of quadratics carry no Monte Carlo error and descent reaches the exact answer.
+The noise is sigma points, so gradients of quadratics carry no Monte Carlo error and descent reaches
+the exact answer.
 """
 
 from dataclasses import replace
@@ -61,7 +62,9 @@ def model(kernel, family=None, how=SHORT, network=THREE):
 def filtered(parts, xs, ys):
     """Means and variances at every t, one column per weight."""
     _, (posterior, info) = run(parts, batches(xs, ys))
-    flat = [np.concatenate([np.asarray(a) for a in jax.tree.leaves(part)], axis=1) for part in posterior]
+    flat = [
+        np.concatenate([np.asarray(a) for a in jax.tree.leaves(part)], axis=1) for part in posterior
+    ]
     assert info.finite.all()
     return flat[0], np.asarray(scale(jnp.asarray(flat[1]))) ** 2
 
@@ -70,7 +73,8 @@ def diagonals(covs):
     return np.array([np.diag(c) for c in covs])
 
 
-# --- A1 --------------------------------------------------------------------------------------------------------------
+# --- A1
+# --------------------------------------------------------------------------------------------------
 @pytest.mark.parametrize("centre", [0.0, -0.8])
 @pytest.mark.parametrize("kind", ["ornstein_uhlenbeck", "jump"])
 def test_a_scalar_linear_gaussian_stream_is_filtered_exactly(float64, kind, centre):
@@ -86,13 +90,25 @@ def test_a_scalar_linear_gaussian_stream_is_filtered_exactly(float64, kind, cent
     exact, covs = oracles.kalman([0.0], [START**2], memory, centre, jump, xs, ys, NOISE)
     np.testing.assert_allclose(means, exact, atol=1e-6)
     np.testing.assert_allclose(variances, diagonals(covs), atol=1e-6)
-    for wrong in ({"memory": 0.85}, {"jump_variance": 1.2 * jump}, {"noise": 0.52}, {"variance": [1.5 * START**2]}):
-        truth = {"m": [0.0], "variance": [START**2], "memory": memory, "centre": centre, "jump_variance": jump}
+    for wrong in (
+        {"memory": 0.85},
+        {"jump_variance": 1.2 * jump},
+        {"noise": 0.52},
+        {"variance": [1.5 * START**2]},
+    ):
+        truth = {
+            "m": [0.0],
+            "variance": [START**2],
+            "memory": memory,
+            "centre": centre,
+            "jump_variance": jump,
+        }
         other, _ = oracles.kalman(**(truth | {"xs": xs, "ys": ys, "noise": NOISE} | wrong))
         assert np.abs(means - other).max() > 1e-4, wrong
 
 
-# --- A2, A3 ----------------------------------------------------------------------------------------------------------
+# --- A2, A3
+# --------------------------------------------------------------------------------------------------
 STREAM = {"memory": 0.8, "jump_variance": 0.2}
 
 
@@ -135,14 +151,17 @@ def test_a_correlated_design_has_the_exact_mean_and_is_narrower_than_the_margina
     assert np.abs(means - marginal_means).max() > 1e-4
 
 
-# --- A8: special cases, with random noise ----------------------------------------------------------------------------
+# --- A8: special cases, with random noise
+# ----------------------------------------------------------------------------
 def short(kernel, family=None, how=SHORT):
     xs, ys = oracles.linear_stream(5, 4, 4, 3, 0.9, 0.1, NOISE)
     return run(model(kernel, family, how), batches(xs, ys))[1]
 
 
 def same(a, b, tolerance=1e-8):
-    return all(np.allclose(x, y, atol=tolerance, equal_nan=True) for x, y in zip(a[0], b[0], strict=True))
+    return all(
+        np.allclose(x, y, atol=tolerance, equal_nan=True) for x, y in zip(a[0], b[0], strict=True)
+    )
 
 
 def test_dropconnect_that_keeps_everything_is_the_gaussian_filter(float64):
@@ -157,7 +176,11 @@ def test_kernels_that_are_special_cases_give_the_same_filter(float64):
     jump = partial(kernels.jump, shrink=3.0)
     pairs = [
         (kernels.static(), jump(1.0, 1e-9, jump_prob=0.5), jump(1.0, 0.1, jump_prob=0.5)),
-        (kernels.reset(0.5, 3.0, 0.4), jump(0.0, 0.5, jump_prob=0.4, centre="zero"), jump(0.4, 0.5, jump_prob=0.4)),
+        (
+            kernels.reset(0.5, 3.0, 0.4),
+            jump(0.0, 0.5, jump_prob=0.4, centre="zero"),
+            jump(0.4, 0.5, jump_prob=0.4),
+        ),
         (
             kernels.ornstein_uhlenbeck(0.8, 0.5),
             jump(0.8, 0.3, jump_prob=1.0, centre="zero"),
@@ -184,16 +207,29 @@ def test_vcl_bbp_and_kurle_are_settings_of_hmnn():
 
     build = partial(hmnn.hmnn, network, "gaussian", **common)
     jumps = {"jump_scale": 0.6, "shrink": 3.0, "jump_prob": 0.4}
-    vcl, bbp = hmnn.vcl(network, "gaussian", **common), hmnn.bbp(network, "gaussian", **jumps, **common)
+    vcl, bbp = (
+        hmnn.vcl(network, "gaussian", **common),
+        hmnn.bbp(network, "gaussian", **jumps, **common),
+    )
     kurle = hmnn.kurle(network, "gaussian", memory=0.8, scale=1.0, **common)
     plain = {"shrink": 2.0, "jump_prob": 1.0, "centre": "zero"}
-    np.testing.assert_allclose(locations(vcl), locations(build(memory=1.0, jump_scale=1e-6)), atol=1e-4)
-    np.testing.assert_allclose(locations(bbp), locations(build(memory=0.0, centre="zero", **jumps)), atol=1e-4)
-    np.testing.assert_allclose(locations(kurle), locations(build(memory=0.8, jump_scale=0.6, **plain)), atol=1e-4)
-    assert np.abs(locations(kurle) - locations(build(memory=0.2, jump_scale=0.6, **plain))).max() > 1e-3
+    np.testing.assert_allclose(
+        locations(vcl), locations(build(memory=1.0, jump_scale=1e-6)), atol=1e-4
+    )
+    np.testing.assert_allclose(
+        locations(bbp), locations(build(memory=0.0, centre="zero", **jumps)), atol=1e-4
+    )
+    np.testing.assert_allclose(
+        locations(kurle), locations(build(memory=0.8, jump_scale=0.6, **plain)), atol=1e-4
+    )
+    assert (
+        np.abs(locations(kurle) - locations(build(memory=0.2, jump_scale=0.6, **plain))).max()
+        > 1e-3
+    )
 
 
-# --- the recursion against itself ------------------------------------------------------------------------------------
+# --- the recursion against itself
+# ------------------------------------------------------------------------------------
 def test_scan_is_a_loop_of_steps(float64):
     xs, ys = oracles.linear_stream(5, 4, 4, 3, 0.9, 0.1, NOISE)
     parts, stream = model(kernels.jump(0.7, 0.3, 3.0, 0.4)), batches(xs, ys)
@@ -246,7 +282,8 @@ def test_padded_rows_change_nothing(float64, how):
     assert not same(padded[0], run(parts, batches(xs, ys))[1], 1e-3)
 
 
-# --- the drift signal ------------------------------------------------------------------------------------------------
+# --- the drift signal
+# ------------------------------------------------------------------------------------------------
 def drift_of(jumps):
     """w = (0.5, -0.4, 1) until t = 5, when the first leaf moves by 3 if `jumps`."""
     rng = np.random.default_rng(11)
@@ -279,5 +316,7 @@ def test_a_kernel_with_one_variance_has_no_drift_signal(float64):
 
 def test_the_mean_scale_is_the_mean_of_s(float64):
     posterior, info = short(kernels.jump(0.7, 0.3, 3.0, 0.4))
-    np.testing.assert_allclose(info.mean_scale, np.asarray(scale(posterior.rho)).mean(axis=1), rtol=1e-10)
+    np.testing.assert_allclose(
+        info.mean_scale, np.asarray(scale(posterior.rho)).mean(axis=1), rtol=1e-10
+    )
     assert not np.allclose(info.mean_scale, np.asarray(rho_of(scale(posterior.rho))).mean(axis=1))

@@ -1,4 +1,5 @@
-"""A8 and A9: kernels that are special cases of each other, and where the weights go without data."""
+"""A8 and A9: kernels that are special cases of each other, and where the weights go without
+data."""
 
 import filters
 import jax
@@ -27,8 +28,12 @@ def test_the_static_kernel_changes_nothing(float64):
     before = law()
     assert kernels.static()(before, jnp.array([0.0])) is before
     still = kernels.jump(memory=1.0, jump_scale=1e-9, shrink=2.0)
-    np.testing.assert_allclose(logs(still, before), mixtures.log_prob(before, jnp.asarray(W)), rtol=1e-10)
-    assert not np.allclose(logs(kernels.jump(memory=0.99, jump_scale=1e-9, shrink=2.0), before), logs(still, before))
+    np.testing.assert_allclose(
+        logs(still, before), mixtures.log_prob(before, jnp.asarray(W)), rtol=1e-10
+    )
+    assert not np.allclose(
+        logs(kernels.jump(memory=0.99, jump_scale=1e-9, shrink=2.0), before), logs(still, before)
+    )
 
 
 def test_memory_zero_forgets_everything_and_is_the_reset_kernel(float64):
@@ -46,7 +51,9 @@ def test_ornstein_uhlenbeck_is_the_jump_kernel_that_always_jumps(float64):
     flow = kernels.ornstein_uhlenbeck(memory, size)
     always = kernels.jump(memory, size * np.sqrt(1 - memory**2), 3.0, 1.0, "zero")
     np.testing.assert_allclose(logs(flow, law(), 0.5), logs(always, law(), 0.5), rtol=1e-12)
-    assert not np.allclose(logs(flow, law(), 0.5), logs(always._replace(jump_prob=0.9), law(), 0.5), rtol=1e-3)
+    assert not np.allclose(
+        logs(flow, law(), 0.5), logs(always._replace(jump_prob=0.9), law(), 0.5), rtol=1e-3
+    )
 
 
 def test_centre_is_what_was_asked_for(float64):
@@ -77,7 +84,8 @@ def test_numbers_out_of_their_domain_are_refused(build, message):
         build()
 
 
-# --- A9: time steps without data -------------------------------------------------------------------------------------
+# --- A9: time steps without data
+# -------------------------------------------------------------------------------------
 @jax.jit
 def wait(parts, posterior, steps):
     zero = jnp.zeros((), jnp.int32)
@@ -94,7 +102,9 @@ def waited(kernel, family, steps, m=3.0, s=0.2):
 
 
 @pytest.mark.parametrize("steps", [0, 1, 7, 2000])
-def test_without_data_the_variance_tends_to_the_stationary_one_and_the_mean_to_the_centre(float64, steps):
+def test_without_data_the_variance_tends_to_the_stationary_one_and_the_mean_to_the_centre(
+    float64, steps
+):
     memory, sigma, shrink, phi, mu = 0.95, 0.3, 4.0, 0.25, -1.0
     jump = phi * sigma**2 + (1 - phi) * (sigma / shrink) ** 2
     rest = jump / (1 - memory**2)
@@ -107,7 +117,10 @@ def test_without_data_the_variance_tends_to_the_stationary_one_and_the_mean_to_t
 
 
 def test_without_data_ornstein_uhlenbeck_reaches_its_own_scale(float64):
-    assert waited(kernels.ornstein_uhlenbeck(0.9, 1.4), Gaussian(), 2000) == (pytest.approx(0), pytest.approx(1.4))
+    assert waited(kernels.ornstein_uhlenbeck(0.9, 1.4), Gaussian(), 2000) == (
+        pytest.approx(0),
+        pytest.approx(1.4),
+    )
     assert waited(kernels.ornstein_uhlenbeck(0.9, 1.4), Gaussian(), 1)[1] < 1
 
 
@@ -119,10 +132,13 @@ def test_without_data_and_centred_at_the_previous_mean_the_mean_stays(float64):
 
 @pytest.mark.parametrize("keep", [0.3, 0.9])
 def test_without_data_dropconnect_centred_at_zero_moves_as_its_components_do(float64, keep):
-    """Both components shrink alike, so the matched member is exact: m -> alpha m, s^2 -> alpha^2 s^2 + sigma^2."""
+    """Both components shrink alike, so the matched member is exact: m -> alpha m, s^2 -> alpha^2
+    s^2 + sigma^2."""
     m, s = waited(kernels.jump(0.9, 0.5, 2.0, 1.0, "zero"), DropConnect(keep), 1)
     assert (m, s**2) == (pytest.approx(2.7), pytest.approx(0.81 * 0.04 + 0.25))
-    assert waited(kernels.jump(0.9, 0.5, 2.0, 1.0, 1.0), DropConnect(keep), 1)[0] != pytest.approx(2.8, rel=1e-3)
+    assert waited(kernels.jump(0.9, 0.5, 2.0, 1.0, 1.0), DropConnect(keep), 1)[0] != pytest.approx(
+        2.8, rel=1e-3
+    )
 
 
 def test_without_data_the_static_kernel_does_nothing(float64):
@@ -148,6 +164,8 @@ def test_without_data_a_dropped_weight_centred_at_the_previous_mean_stays_and_ne
 
 
 def test_a_law_with_one_variance_has_no_drift_signal(float64):
-    one = kernels.ornstein_uhlenbeck()(Gaussian().mixture(Posterior(jnp.zeros(1), jnp.zeros(1))), jnp.zeros(1))
+    one = kernels.ornstein_uhlenbeck()(
+        Gaussian().mixture(Posterior(jnp.zeros(1), jnp.zeros(1))), jnp.zeros(1)
+    )
     assert isinstance(one, Mixture)
     assert jnp.isnan(mixtures.widest(one, jnp.ones(1))).all()

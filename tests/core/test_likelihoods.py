@@ -14,7 +14,11 @@ from hmnn.core.prediction import Outlook
 
 RNG = np.random.default_rng(0)
 OUTPUTS = RNG.normal(size=(6, 3)) * 2
-REALS, COUNTS, BITS = RNG.normal(size=(6, 3)), RNG.poisson(2.0, size=(6, 3)), RNG.integers(0, 2, size=(6, 3))
+REALS, COUNTS, BITS = (
+    RNG.normal(size=(6, 3)),
+    RNG.poisson(2.0, size=(6, 3)),
+    RNG.integers(0, 2, size=(6, 3)),
+)
 
 
 def frozen(name):
@@ -32,19 +36,31 @@ def test_log_prob_mean_and_variance_are_those_of_scipy(float64, name):
     likelihood, y, law = frozen(name)
     log_density = (law.logpdf if "gaussian" in name else law.logpmf)(y)
     outputs = jnp.asarray(OUTPUTS)
-    np.testing.assert_allclose(likelihood.log_prob(outputs, jnp.asarray(y)), log_density.sum(axis=1), rtol=1e-10)
+    np.testing.assert_allclose(
+        likelihood.log_prob(outputs, jnp.asarray(y)), log_density.sum(axis=1), rtol=1e-10
+    )
     np.testing.assert_allclose(likelihood.mean(outputs), law.mean(), rtol=1e-10)
     np.testing.assert_allclose(likelihood.variance(outputs), law.var(), rtol=1e-10)
-    assert not np.allclose(likelihood.log_prob(outputs + 0.1, jnp.asarray(y)), log_density.sum(axis=1), rtol=1e-3)
+    assert not np.allclose(
+        likelihood.log_prob(outputs + 0.1, jnp.asarray(y)), log_density.sum(axis=1), rtol=1e-3
+    )
 
 
 def test_categorical_is_scipys_multinomial(float64):
-    y, p, likelihood = np.array([0, 1, 2, 2, 1, 0]), special.softmax(OUTPUTS, axis=1), likelihoods.categorical()
+    y, p, likelihood = (
+        np.array([0, 1, 2, 2, 1, 0]),
+        special.softmax(OUTPUTS, axis=1),
+        likelihoods.categorical(),
+    )
     want = stats.multinomial.logpmf(np.eye(3)[y], 1, p)
-    np.testing.assert_allclose(likelihood.log_prob(jnp.asarray(OUTPUTS), jnp.asarray(y)), want, rtol=1e-10)
+    np.testing.assert_allclose(
+        likelihood.log_prob(jnp.asarray(OUTPUTS), jnp.asarray(y)), want, rtol=1e-10
+    )
     np.testing.assert_allclose(likelihood.mean(jnp.asarray(OUTPUTS)), p, rtol=1e-10)
     np.testing.assert_allclose(likelihood.variance(jnp.asarray(OUTPUTS)), p * (1 - p), rtol=1e-10)
-    assert not np.allclose(likelihood.log_prob(jnp.asarray(OUTPUTS), jnp.asarray((y + 1) % 3)), want)
+    assert not np.allclose(
+        likelihood.log_prob(jnp.asarray(OUTPUTS), jnp.asarray((y + 1) % 3)), want
+    )
 
 
 def test_two_classes_are_one_logit(float64):
@@ -106,7 +122,8 @@ def test_labels_that_a_law_cannot_give_are_refused(name, good, bad, message):
         likelihood.check(np.array(bad), 3, " at t = 4")
 
 
-# --- the quadratic that stands for one row ---------------------------------------------------------------------------
+# --- the quadratic that stands for one row
+# ---------------------------------------------------------------------------
 ROW = {
     "bernoulli": ([1, 0, 1], [1, 1, 1]),
     "categorical": (2, 0),
@@ -141,7 +158,8 @@ def test_far_out_the_root_and_the_residual_are_finite(name):
     assert not jnp.isfinite(1.0 / jnp.sqrt(naive))  # what the edge is for
 
 
-# --- uncertain outputs -----------------------------------------------------------------------------------------------
+# --- uncertain outputs
+# -----------------------------------------------------------------------------------------------
 NODES, SHARES = np.polynomial.hermite_e.hermegauss(60)
 SHARES = SHARES / SHARES.sum()
 
@@ -269,7 +287,8 @@ def test_probabilities_of_classes_sum_to_one_and_are_the_mean(float64, name):
     assert not isinstance(likelihoods.gaussian(), likelihoods.OfClasses)
 
 
-# --- a noise that is learned -----------------------------------------------------------------------------------------
+# --- a noise that is learned
+# -----------------------------------------------------------------------------------------
 LEARNED = likelihoods.learned_gaussian(0.8)
 
 

@@ -15,7 +15,10 @@ from hmnn.core.families import Posterior, rho_of
 from hmnn.core.mixtures import Jumps, Mixture
 
 EXACT = settings(
-    max_examples=40, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=40,
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 SETTING = st.fixed_dictionaries(
     {
@@ -32,14 +35,27 @@ MEMBER = st.tuples(st.floats(-3.0, 3.0), st.floats(0.05, 2.0))
 def densities(kernel, family, location, scales, w):
     """Log density of P pi at w and its variance, leaf by leaf; w has a leading axis of points."""
     laws = filters.prior(kernel, family, Posterior(location, jax.tree.map(rho_of, scales)))
-    logs = jax.tree.map(lambda _, law, w: jax.vmap(lambda w: mixtures.log_prob(law, w))(w), location, laws, w)
-    spread = jax.tree.map(lambda _, law: (mixtures.mean(law), mixtures.variance(law)), location, laws)
+    logs = jax.tree.map(
+        lambda _, law, w: jax.vmap(lambda w: mixtures.log_prob(law, w))(w), location, laws, w
+    )
+    spread = jax.tree.map(
+        lambda _, law: (mixtures.mean(law), mixtures.variance(law)), location, laws
+    )
     return logs, spread
 
 
 @EXACT
-@given(SETTING, MEMBER, MEMBER, st.sampled_from(["zero", "previous", "tree"]), st.floats(0.05, 1), st.floats(0.05, 1))
-def test_the_evolving_prior_is_the_kernel_integrated_against_the_family(float64, setting, a, b, centre, keep, other):
+@given(
+    SETTING,
+    MEMBER,
+    MEMBER,
+    st.sampled_from(["zero", "previous", "tree"]),
+    st.floats(0.05, 1),
+    st.floats(0.05, 1),
+)
+def test_the_evolving_prior_is_the_kernel_integrated_against_the_family(
+    float64, setting, a, b, centre, keep, other
+):
     members, anchors, rates = {"a": a, "b": b}, {"a": 0.7, "b": -1.3}, {"a": keep, "b": other}
     location = {k: jnp.array([m]) for k, (m, _) in members.items()}
     tree = {k: jnp.array([v]) for k, v in anchors.items()}
@@ -52,20 +68,38 @@ def test_the_evolving_prior_is_the_kernel_integrated_against_the_family(float64,
     logs, _ = densities(kernel, family, location, scales, w)
     for k, (m, s) in members.items():
         mu = {"zero": 0.0, "previous": m, "tree": anchors[k]}[centre]
-        exact = [oracles.evolving_prior(v, m, s, rates[k], **setting, centre=mu) for v in np.ravel(w[k])]
+        exact = [
+            oracles.evolving_prior(v, m, s, rates[k], **setting, centre=mu) for v in np.ravel(w[k])
+        ]
         np.testing.assert_allclose(np.exp(np.ravel(logs[k])), exact, rtol=1e-7, atol=1e-11)
 
 
 @pytest.mark.parametrize(
     "wrong",
-    [{"jump_prob": 0.7}, {"memory": 0.55}, {"shrink": 4.5}, {"jump_scale": 0.52}, {"centre": 0.3}, {"keep": 0.4}],
+    [
+        {"jump_prob": 0.7},
+        {"memory": 0.55},
+        {"shrink": 4.5},
+        {"jump_scale": 0.52},
+        {"centre": 0.3},
+        {"keep": 0.4},
+    ],
     ids=str,
 )
 def test_the_integration_tells_wrong_settings_apart(float64, wrong):
-    right = {"memory": 0.5, "jump_scale": 0.5, "shrink": 4.0, "jump_prob": 0.3, "centre": 0.2, "keep": 0.5}
+    right = {
+        "memory": 0.5,
+        "jump_scale": 0.5,
+        "shrink": 4.0,
+        "jump_prob": 0.3,
+        "centre": 0.2,
+        "keep": 0.5,
+    }
     w = np.linspace(-1, 2, 5)
     exact = [oracles.evolving_prior(v, 1.1, 0.2, **right) for v in w]
-    assert not np.allclose([oracles.evolving_prior(v, 1.1, 0.2, **(right | wrong)) for v in w], exact, rtol=1e-3)
+    assert not np.allclose(
+        [oracles.evolving_prior(v, 1.1, 0.2, **(right | wrong)) for v in w], exact, rtol=1e-3
+    )
 
 
 SETTING_1 = {"memory": 0.6, "jump_scale": 0.8, "shrink": 5.0, "jump_prob": 0.3}
@@ -84,7 +118,9 @@ def test_the_evolving_prior_integrates_to_one(float64):
     values = np.asarray(jax.vmap(density)(jnp.asarray(grid)))
     assert np.sum(values) * (grid[1] - grid[0]) == pytest.approx(1, abs=1e-9)
     wrong = law._replace(variance_weights=(law.variance_weights[0], 1.01 * law.variance_weights[1]))
-    values = np.exp(np.asarray(mixtures.log_prob(wrong, jnp.asarray(grid))))  # a law that is no law is caught
+    values = np.exp(
+        np.asarray(mixtures.log_prob(wrong, jnp.asarray(grid)))
+    )  # a law that is no law is caught
     assert abs(np.sum(values) * (grid[1] - grid[0]) - 1) > 1e-3
 
 
@@ -114,7 +150,9 @@ def test_moments_are_those_of_the_density(float64):
     first = np.sum(p * w)
     np.testing.assert_allclose(mixtures.mean(law)[0], first, atol=1e-9)
     np.testing.assert_allclose(mixtures.variance(law)[0], np.sum(p * (w - first) ** 2), atol=1e-9)
-    assert mixtures.within(law)[0] < mixtures.variance(law)[0] - 1e-2  # the spread of the means counts
+    assert (
+        mixtures.within(law)[0] < mixtures.variance(law)[0] - 1e-2
+    )  # the spread of the means counts
 
 
 def test_widest_is_bayes_rule(float64):
@@ -124,7 +162,11 @@ def test_widest_is_bayes_rule(float64):
     got = jax.vmap(lambda v: mixtures.widest(law, v))(jnp.asarray(w)[:, None])[:, 0]
     np.testing.assert_allclose(got, big / (big + small), rtol=1e-10)
     assert not np.allclose(got, small / (big + small))
-    assert jnp.isnan(mixtures.widest(law._replace(variances=law.variances[:1], variance_weights=(1.0,)), law.means[0]))
+    assert jnp.isnan(
+        mixtures.widest(
+            law._replace(variances=law.variances[:1], variance_weights=(1.0,)), law.means[0]
+        )
+    )
 
 
 def test_moves_compose(float64):

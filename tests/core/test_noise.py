@@ -1,7 +1,8 @@
-"""The hashed noise source: a statistical battery, exact masks, exact quantiles; and the arithmetic under it.
+"""The hashed noise source: a statistical battery, exact masks, exact quantiles; and the arithmetic
+under it.
 
-Seeds are fixed. Were they not: the batteries make fewer than 300 comparisons at 1e-8 each and the masks five at
-1.3e-6, so that one run in a hundred thousand would fail by chance.
+Seeds are fixed. Were they not: the batteries make fewer than 300 comparisons at 1e-8 each and the
+masks five at 1.3e-6, so that one run in a hundred thousand would fail by chance.
 """
 
 import itertools
@@ -22,13 +23,16 @@ LAGS = (1, 2, 3, 7, 64, 511, 512, 513)
 RATES = (0.25, 0.3, 0.5, 0.75, 1.0, 1e-6)
 
 
-# --- the battery -----------------------------------------------------------------------------------------------------
+# --- the battery
+# --------------------------------------------------------------------------------------------------
 def sample(keep, words=None, source=hashing.hashed):
     """The noise of a few steps of two leaves; compiled anew, so that a patched mixer is seen."""
     weights = {"a": jnp.zeros(SHAPE), "b": jnp.zeros(SHAPE)}
     family = families.assign(weights, keep, "all" if keep < 1 else "none")
     words = noise.words(jax.random.key(17), weights, STEPS) if words is None else words
-    drawn = jax.jit(lambda words: jax.vmap(lambda row: source(row, 0, weights, family))(words))(words)
+    drawn = jax.jit(lambda words: jax.vmap(lambda row: source(row, 0, weights, family))(words))(
+        words
+    )
     return jax.device_get(drawn)
 
 
@@ -99,7 +103,9 @@ def keyless(shape, seed, mixed=hashing.mixed):
 
 
 @pytest.mark.parametrize(
-    ("mixer", "found"), [(one_multiply, "normal: lag 1"), (keyless, "normal: steps")], ids=["one multiply", "no key"]
+    ("mixer", "found"),
+    [(one_multiply, "normal: lag 1"), (keyless, "normal: steps")],
+    ids=["one multiply", "no key"],
 )
 def test_a_weak_mixer_fails_the_battery(monkeypatch, mixer, found):
     monkeypatch.setattr(hashing, "mixed", mixer)
@@ -107,32 +113,46 @@ def test_a_weak_mixer_fails_the_battery(monkeypatch, mixer, found):
 
 
 def test_the_raw_words_are_fair_bits():
-    """Each bit, each byte, each pair of neighbouring top bytes, and each bit against its neighbours."""
+    """Each bit, each byte, each pair of neighbouring top bytes, and each bit against its
+    neighbours."""
     words = noise.words(jax.random.key(18), jnp.zeros(()), STEPS)[:, 0]
-    raw = np.asarray(jax.jit(jax.vmap(lambda seed: hashing.mixed(SHAPE, seed)))(words)).reshape(STEPS, -1)
+    raw = np.asarray(jax.jit(jax.vmap(lambda seed: hashing.mixed(SHAPE, seed)))(words)).reshape(
+        STEPS, -1
+    )
     bits = np.stack([(raw >> k) & 1 for k in range(32)]).astype(np.float64)
     for k in range(32):
         assert p_of_mean(bits[k], 0.5, 0.25) > CHANCE, k
         assert p_of_correlation(bits[k, :, 1:].ravel(), bits[k, :, :-1].ravel()) > CHANCE, k
         assert p_of_correlation(bits[k].ravel(), bits[k - 1].ravel()) > CHANCE, k
     for shift in (0, 8, 16, 24):
-        assert stats.chisquare(np.bincount(((raw >> shift) & 255).ravel(), minlength=256)).pvalue > CHANCE, shift
+        assert (
+            stats.chisquare(np.bincount(((raw >> shift) & 255).ravel(), minlength=256)).pvalue
+            > CHANCE
+        ), shift
     top = (raw >> 24).astype(np.int64)
     pairs = 256 * top[:, 1:] + top[:, :-1]
     assert stats.chisquare(np.bincount(pairs.ravel(), minlength=65536)).pvalue > CHANCE
     weak = np.asarray(one_multiply(SHAPE, words[0])).ravel()
-    assert not p_of_correlation((weak[1:] & 1).astype(float), (weak[:-1] & 1).astype(float)) > CHANCE
+    assert (
+        not p_of_correlation((weak[1:] & 1).astype(float), (weak[:-1] & 1).astype(float)) > CHANCE
+    )
 
 
-# --- shapes and keys -------------------------------------------------------------------------------------------------
+# --- shapes and keys
+# -------------------------------------------------------------------------------------------------
 @pytest.mark.parametrize("shape", [(), (7,), (3, 5), (4, 3, 2, 2)], ids=str)
 def test_every_shape_has_standard_normals_and_exact_masks(shape):
     w, draws = jnp.zeros(shape), 20000
     words = noise.words(jax.random.key(3), w, draws)
     drawn = jax.jit(jax.vmap(lambda row: hashing.hashed(row, 0, w, DropConnect(0.3))))(words)
     assert drawn.xi.shape == drawn.eta.shape == (draws, *shape)
-    xi, eta = np.asarray(drawn.xi, np.float64).reshape(draws, -1), np.asarray(drawn.eta).reshape(draws, -1)
-    for name, p in itertools.chain(moments(xi.ravel(), "normal"), [("mask", p_of_mean(eta, 0.3, 0.21))]):
+    xi, eta = (
+        np.asarray(drawn.xi, np.float64).reshape(draws, -1),
+        np.asarray(drawn.eta).reshape(draws, -1),
+    )
+    for name, p in itertools.chain(
+        moments(xi.ravel(), "normal"), [("mask", p_of_mean(eta, 0.3, 0.21))]
+    ):
         assert p > CHANCE, name
     first = xi[:, 0]
     for other in xi.T[1:]:
@@ -158,7 +178,8 @@ def test_words_are_threefry_words_of_the_key_for_each_draw_and_leaf():
     assert noise.words(jax.random.key(0), weights).shape == (2, 2)
 
 
-# --- the mask --------------------------------------------------------------------------------------------------------
+# --- the mask
+# --------------------------------------------------------------------------------------------------
 def forced(monkeypatch, words, family):
     """The noise of these very words."""
     monkeypatch.setattr(hashing, "mixed", lambda shape, seed: jnp.asarray(words, jnp.uint32))
@@ -168,12 +189,15 @@ def forced(monkeypatch, words, family):
 
 @pytest.mark.parametrize("keep", RATES)
 def test_the_mask_keeps_exactly_the_rounded_number_of_words(monkeypatch, keep):
-    """Of the 2^31 equally likely words, round(keep 2^31) keep the mean: those up to `last`, and no other."""
+    """Of the 2^31 equally likely words, round(keep 2^31) keep the mean: those up to `last`, and no
+    other."""
     member = families.assign(jnp.zeros(3), keep, "all")
     count = round(keep * 2**31)
     assert member.last + 1 == count
     assert abs(count / 2**31 - keep) <= 2.0**-32
-    around = sorted({k for k in (0, 1, count - 2, count - 1, count, count + 1, 2**31 - 1) if 0 <= k < 2**31})
+    around = sorted(
+        {k for k in (0, 1, count - 2, count - 1, count, count + 1, 2**31 - 1) if 0 <= k < 2**31}
+    )
     for sign in (0, 2**31):
         drawn = forced(monkeypatch, [k + sign for k in around], member)
         assert list(drawn.eta) == [k < count for k in around]
@@ -202,21 +226,34 @@ def test_the_mask_is_kept_at_its_rate(keep):
         assert kept == w.size
     else:
         assert stats.binomtest(kept, w.size, keep).pvalue > 2 * stats.norm.sf(4.8)
-        assert stats.binomtest(kept, w.size, min(1.0, keep * 1.01 + 1e-5)).pvalue < 2 * stats.norm.sf(4.8)
+        assert stats.binomtest(
+            kept, w.size, min(1.0, keep * 1.01 + 1e-5)
+        ).pvalue < 2 * stats.norm.sf(4.8)
 
 
 def test_each_weight_may_have_its_own_rate():
     w = jnp.zeros((4, 50000))
     rates = np.array([0.1, 0.3, 0.9, 1.0])
-    family = families.assign(w, jnp.broadcast_to(jnp.asarray(rates, jnp.float32)[:, None], w.shape), "all")
-    eta = np.asarray(jax.jit(lambda words: hashing.hashed(words, 0, w, family).eta)(noise.words(jax.random.key(2), w)))
+    family = families.assign(
+        w, jnp.broadcast_to(jnp.asarray(rates, jnp.float32)[:, None], w.shape), "all"
+    )
+    eta = np.asarray(
+        jax.jit(lambda words: hashing.hashed(words, 0, w, family).eta)(
+            noise.words(jax.random.key(2), w)
+        )
+    )
     for row, rate in zip(eta[:3], rates, strict=False):
         assert p_of_mean(row, rate, rate * (1 - rate)) > CHANCE
     assert eta[3].all()
 
 
-# --- the normal ------------------------------------------------------------------------------------------------------
-LOW = np.unique(np.concatenate([np.geomspace(1, 2**31 - 1, 4000), np.linspace(0, 2**31 - 1, 4000)]).astype(np.int64))
+# --- the normal
+# --------------------------------------------------------------------------------------------------
+LOW = np.unique(
+    np.concatenate([np.geomspace(1, 2**31 - 1, 4000), np.linspace(0, 2**31 - 1, 4000)]).astype(
+        np.int64
+    )
+)
 
 
 def test_the_normal_is_the_quantile_of_its_word(monkeypatch):
@@ -239,7 +276,8 @@ def test_the_normal_of_a_masked_word_is_the_quantile_within_its_side(monkeypatch
     np.testing.assert_allclose(drawn.xi, -special.ndtri(tail / 2), rtol=5e-6, atol=4e-4)
 
 
-# --- the arithmetic, compiled, for XLA has been seen to simplify (x + c) - c ------------------------------------------
+# --- the arithmetic, compiled, for XLA has been seen to simplify (x + c) - c
+# ------------------------------------------
 def relative(function, exact, x):
     """The largest relative error of a function, compiled, at these single-precision numbers."""
     x = np.asarray(x, np.float32)
@@ -257,12 +295,21 @@ WIDE = np.concatenate([np.linspace(-27, 50, 20001), [-27.0, 0.0, 50.0], np.linsp
 def test_exp2_is_accurate():
     assert relative(arithmetic.exp2, np.exp2, np.linspace(-126, 127, 100001)[:-1]) < 5e-7
     assert float(jax.jit(arithmetic.exp2)(jnp.float32(-1e9))) == pytest.approx(2.0**-126, rel=5e-7)
-    assert relative(lambda x: arithmetic.exp2(x, arithmetic.EXP2[:-1]), np.exp2, np.linspace(-9, 9, 1001)) > 5e-7
+    assert (
+        relative(
+            lambda x: arithmetic.exp2(x, arithmetic.EXP2[:-1]), np.exp2, np.linspace(-9, 9, 1001)
+        )
+        > 5e-7
+    )
 
 
 def test_log_is_accurate():
-    x = np.concatenate([np.geomspace(1.2e-38, 3e38, 100001), np.linspace(0.5, 2, 20001)]).astype(np.float32)
-    error = np.abs(np.asarray(jax.jit(arithmetic.log)(x), np.float64) - np.log(x.astype(np.float64)))
+    x = np.concatenate([np.geomspace(1.2e-38, 3e38, 100001), np.linspace(0.5, 2, 20001)]).astype(
+        np.float32
+    )
+    error = np.abs(
+        np.asarray(jax.jit(arithmetic.log)(x), np.float64) - np.log(x.astype(np.float64))
+    )
     assert (error < 5e-7 * np.maximum(1, np.abs(np.log(x.astype(np.float64))))).all()
     assert error[np.abs(np.log(x)) < 2].max() < 1e-6
 
@@ -274,7 +321,9 @@ def test_log_is_accurate():
 )
 def test_softplus_and_its_slope_are_relatively_accurate_however_small(function, exact):
     assert relative(function, exact, WIDE[WIDE > -4]) < 5e-7
-    assert relative(function, exact, WIDE) < 2e-6  # the exponent itself is rounded: 39 in single precision
+    assert (
+        relative(function, exact, WIDE) < 2e-6
+    )  # the exponent itself is rounded: 39 in single precision
     assert relative(function, exact, [0.0]) < 2e-7
     assert relative(lambda x: jnp.log(1 + jnp.exp(x)), softplus64, [-27.0]) > 0.9  # what it is for
 
@@ -282,7 +331,10 @@ def test_softplus_and_its_slope_are_relatively_accurate_however_small(function, 
 def test_the_gradient_of_softplus_is_the_logistic():
     assert relative(jax.vmap(jax.grad(arithmetic.softplus)), special.expit, WIDE) < 2e-6
     assert relative(jax.vmap(jax.grad(families.scale)), special.expit, WIDE[WIDE > -26.9]) < 2e-6
-    assert relative(jax.vmap(jax.grad(lambda x: arithmetic.softplus(x) ** 2)), special.expit, WIDE) > 0.1
+    assert (
+        relative(jax.vmap(jax.grad(lambda x: arithmetic.softplus(x) ** 2)), special.expit, WIDE)
+        > 0.1
+    )
 
 
 def test_double_precision_is_the_library_s_own(float64):

@@ -31,13 +31,16 @@ def laws(kernel, family, m, rho):
 
 @jax.jit
 def gradients(kernel, family, grid):
-    """The gradient of log q - log P pi, q having moved by one since the last step, for every row of the grid."""
+    """The gradient of log q - log P pi, q having moved by one since the last step, for every row of
+    the grid."""
 
     def one(row):
         m, rho, xi, eta = row
         posterior, prior = laws(kernel, family, m, rho)
         moved = posterior._replace(location=m + 1.0)
-        kept = None if family.keep is None else (eta > 0) | (family.keep == 1)  # keep = 1 never drops
+        kept = (
+            None if family.keep is None else (eta > 0) | (family.keep == 1)
+        )  # keep = 1 never drops
         epsilon = Noise(kept, xi)
         return objective.gradient(lambda w: 0.0 * w, moved, family, prior, epsilon, 1.0)
 
@@ -81,16 +84,23 @@ def test_densities_and_their_gradients_in_w_are_finite_for_extreme_weights(famil
 
 
 def test_the_naive_density_is_not_finite():
-    """The negative control: log of a sum of densities, with the paper's settings, dies at |w| = 1.85."""
+    """The negative control: log of a sum of densities, with the paper's settings, dies at |w| =
+    1.85."""
     sigma = np.float32(np.exp(-2))
 
     def naive(w):
-        parts = [0.5 * jnp.exp(-0.5 * (w / s) ** 2) / s for s in (sigma, sigma / np.float32(np.exp(5)))]
+        parts = [
+            0.5 * jnp.exp(-0.5 * (w / s) ** 2) / s for s in (sigma, sigma / np.float32(np.exp(5)))
+        ]
         return jnp.log(sum(parts))
 
     assert not finite(jax.value_and_grad(naive)(jnp.float32(1.95)))
-    assert not finite(jax.value_and_grad(lambda rho: jnp.log(jnp.log1p(jnp.exp(rho))))(jnp.float32(-120.0)))
-    law = kernels.reset()(Gaussian().mixture(Posterior(jnp.zeros(()), jnp.zeros(()))), jnp.zeros(()))
+    assert not finite(
+        jax.value_and_grad(lambda rho: jnp.log(jnp.log1p(jnp.exp(rho))))(jnp.float32(-120.0))
+    )
+    law = kernels.reset()(
+        Gaussian().mixture(Posterior(jnp.zeros(()), jnp.zeros(()))), jnp.zeros(())
+    )
     assert finite(jax.value_and_grad(lambda w: mixtures.log_prob(law, w))(jnp.float32(1.95)))
 
 

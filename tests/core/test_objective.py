@@ -13,7 +13,7 @@ from hmnn._types import Batch
 from hmnn.core import families, kernels, likelihoods, minibatches, noise, objective
 from hmnn.core.cpu import hashing
 from hmnn.core.families import DropConnect, Gaussian, Posterior, rho_of, scale
-from hmnn.core.projections.descent import KL_WEIGHTS
+from hmnn.core.projections.epochs import KL_WEIGHTS
 
 LIKELIHOOD, FAMILY = likelihoods.categorical(), {"a": DropConnect(0.4), "b": Gaussian()}
 
@@ -23,7 +23,8 @@ def network(w, x):
 
 
 def problem():
-    """Six rows, two inputs, three hidden units, two classes; DropConnect inside, Gaussian outside."""
+    """Six rows, two inputs, three hidden units, two classes; DropConnect inside, Gaussian
+    outside."""
     rng = np.random.default_rng(2)
 
     def tree(centre, spread):
@@ -56,7 +57,8 @@ def close(a, b, tolerance):
     return np.allclose(ravel_pytree(a)[0], ravel_pytree(b)[0], rtol=tolerance, atol=tolerance)
 
 
-# --- A6 --------------------------------------------------------------------------------------------------------------
+# --- A6
+# --------------------------------------------------------------------------------------------------
 def test_the_gradient_is_that_of_finite_differences_at_fixed_noise(float64):
     theta, prior, batch = problem()
     epsilon = noise_of(1, theta.location, FAMILY)
@@ -96,7 +98,9 @@ def test_the_monte_carlo_gradient_is_unbiased(float64, source):
     prior = filters.prior(kernels.jump(**settings, centre=0.3), family, old)
 
     grid = np.linspace(-6, 7, 400)  # the logarithm is smooth: fit it once
-    exact_density = [oracles.evolving_prior(v, -0.5, 0.4, keep, **settings, centre=0.3) for v in grid]
+    exact_density = [
+        oracles.evolving_prior(v, -0.5, 0.4, keep, **settings, centre=0.3) for v in grid
+    ]
     log_density = np.polynomial.Chebyshev.fit(grid, np.log(exact_density), 80)
 
     def density(w):
@@ -125,7 +129,8 @@ def test_the_monte_carlo_gradient_is_unbiased(float64, source):
     assert z(gradients(keep + 0.05)).max() > 4.8  # masks drawn at another rate are biased
 
 
-# --- A7 --------------------------------------------------------------------------------------------------------------
+# --- A7
+# --------------------------------------------------------------------------------------------------
 def test_nothing_diverges_from_itself(float64):
     theta, prior, _ = problem()
     static = filters.prior(kernels.static(), FAMILY, theta)
@@ -143,7 +148,11 @@ def test_the_divergence_of_gaussians_is_the_closed_form(float64):
     values = []
     for i in range(4):
         epsilon = oracles.hadamard_source(None, i, theta.location, family)
-        values.append(float(objective.divergence(theta, family, prior, objective.draw(theta, family, epsilon))))
+        values.append(
+            float(
+                objective.divergence(theta, family, prior, objective.draw(theta, family, epsilon))
+            )
+        )
     assert np.mean(values) == pytest.approx(oracles.gaussian_kl(m, s, mu, sigma).sum(), rel=1e-10)
     assert np.mean(values) != pytest.approx(oracles.gaussian_kl(mu, sigma, m, s).sum(), rel=1e-2)
 
@@ -196,7 +205,9 @@ def test_the_shuffle_is_a_permutation_with_the_padding_last():
 def test_misfit_is_minus_the_log_likelihood_of_the_real_rows(float64):
     theta, _, batch = problem()
     w = theta.location
-    p = special.log_softmax(np.asarray(network(w, batch.x)), axis=1)[np.arange(6), np.asarray(batch.y)]
+    p = special.log_softmax(np.asarray(network(w, batch.x)), axis=1)[
+        np.arange(6), np.asarray(batch.y)
+    ]
     got = objective.misfit(network, LIKELIHOOD, w, batch=first(batch, 4))
     assert float(got) == pytest.approx(-p[:4].sum())
     assert float(got) != pytest.approx(-p.sum())

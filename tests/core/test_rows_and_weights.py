@@ -50,7 +50,8 @@ def foreseen(parts, state, x):
     return parts.projection.predict(parts, filtering.rest(parts, state), x, question)
 
 
-# --- rows one at a time ----------------------------------------------------------------------------------------------
+# --- rows one at a time
+# ----------------------------------------------------------------------------------------------
 @pytest.mark.parametrize("name", sorted(NETWORKS))
 def test_the_loop_over_rows_predicts_and_steps_row_by_row(name):
     batch, parts = data(name, 5), parts_of(name, hmnn.natural(level_scale=0.2, spread=0.5))
@@ -103,7 +104,8 @@ def test_a_row_of_weight_zero_is_looked_at_and_changes_nothing(name):
     assert int(changed.t) == 12
 
 
-# --- weights ---------------------------------------------------------------------------------------------------------
+# --- weights
+# --------------------------------------------------------------------------------------------------
 WEIGHTS = np.array([3.0, 1.0, 2.0, 0.0])
 WRITTEN_OUT = np.array([0, 0, 0, 1, 2, 2])
 PROJECTIONS = {

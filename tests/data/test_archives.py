@@ -118,7 +118,9 @@ def test_a_sparse_file_is_refused(tmp_path, target):
 
 
 def test_every_truncation_is_refused(tmp_path, target):
-    whole = pack(tmp_path / "x.tgz", [("package/data/a", bytes(range(256)) * 40), *GOOD[1:]]).read_bytes()
+    whole = pack(
+        tmp_path / "x.tgz", [("package/data/a", bytes(range(256)) * 40), *GOOD[1:]]
+    ).read_bytes()
     for part in range(64):
         (tmp_path / "part.tgz").write_bytes(whole[: len(whole) * part // 64])
         with pytest.raises(ArchiveError, match=r"^part\.tgz must "):

@@ -27,12 +27,15 @@ def test_rows_are_uniform_and_labels_follow_the_weights_of_their_time_step():
         p = expit(x @ truth[t])
         scale = np.sqrt(np.sum(p * (1 - p)))
         assert abs(np.sum(y - p)) < 4.5 * scale
-        # The score of the true weights is centred; that of the weights of the next time step is not.
+        # The score of the true weights is centred; that of the weights of the next time step is
+        # not.
         information = (x * (p * (1 - p))[:, None]).T @ x
         z = np.linalg.solve(np.linalg.cholesky(information), x.T @ (y - p))
         assert np.abs(z).max() < 4.5
         late = expit(x @ truth[t + 1])
-        assert np.abs(np.linalg.solve(np.linalg.cholesky(information), x.T @ (y - late))).max() > 4.5
+        assert (
+            np.abs(np.linalg.solve(np.linalg.cholesky(information), x.T @ (y - late))).max() > 4.5
+        )
 
 
 def test_a_stream_gives_the_same_data_at_every_call_and_other_data_at_every_step():

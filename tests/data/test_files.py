@@ -1,4 +1,5 @@
-"""F1: files are found, fetched and verified, or there is one clear sentence and nothing half kept."""
+"""F1: files are found, fetched and verified, or there is one clear sentence and nothing half
+kept."""
 
 import gzip
 import hashlib
@@ -66,9 +67,13 @@ def place(tmp_path, monkeypatch, server):
         for n, c in CONTENT.items()
     ]
     sums = hashlib.sha256(PLAIN).hexdigest()
-    listed.append(File("table.csv", len(PLAIN), sums, (f"{FAR}/table.csv", f"{server.address}/table.csv")))
+    listed.append(
+        File("table.csv", len(PLAIN), sums, (f"{FAR}/table.csv", f"{server.address}/table.csv"))
+    )
     monkeypatch.setattr(files, "FILES", {file.name: file for file in listed})
-    monkeypatch.setattr(files, "GROUPS", {"digits": ["file-0.gz", "file-1.gz"], "table": ["table.csv"]})
+    monkeypatch.setattr(
+        files, "GROUPS", {"digits": ["file-0.gz", "file-1.gz"], "table": ["table.csv"]}
+    )
     monkeypatch.setenv("HMNN_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("PATH", str(tmp_path / "bin"))
     for name in ("HMNN_DATA", "HMNN_OFFLINE"):
@@ -104,7 +109,9 @@ def test_a_mirror_may_have_unpacked_it_already(place, server):
 def test_the_second_mirror_is_asked_when_the_first_is_gone(place, server):
     server.answers["/table.csv"] = (200, PLAIN, None)
     assert files.path("table").read_bytes() == PLAIN
-    assert files.status()[2]._replace(path="") == files.Status("table.csv", "cache", "", True, len(PLAIN))
+    assert files.status()[2]._replace(path="") == files.Status(
+        "table.csv", "cache", "", True, len(PLAIN)
+    )
 
 
 PACKED = gzip.compress(CONTENT["file-0"], mtime=0)
@@ -179,7 +186,9 @@ def test_the_users_folder_comes_first_packed_or_not(packed, place, server, monke
     folder = place / "mine"
     folder.mkdir()
     content = CONTENT["file-1"]
-    (folder / ("file-1.gz" if packed else "file-1")).write_bytes(gzip.compress(content) if packed else content)
+    (folder / ("file-1.gz" if packed else "file-1")).write_bytes(
+        gzip.compress(content) if packed else content
+    )
     monkeypatch.setenv("HMNN_DATA", str(folder))
     assert files.path("file-1.gz").parent == folder
     assert files.read("file-1.gz") == content
@@ -192,13 +201,17 @@ def test_a_wrong_file_in_the_users_folder_is_told_not_passed_over(place, server,
     (place / "table.csv").write_bytes(PLAIN + b"1")
     monkeypatch.setenv("HMNN_DATA", str(place))
     for act in (files.path, files.get, files.read):
-        with pytest.raises(ValueError, match=r"table\.csv must hold 800 bytes with SHA-256 .* Got something else"):
+        with pytest.raises(
+            ValueError, match=r"table\.csv must hold 800 bytes with SHA-256 .* Got something else"
+        ):
             act("table")
     assert server.asked == []
 
 
 def test_unknown_names_are_refused(place):
-    with pytest.raises(ValueError, match=r"^data must be one of 'digits', 'table', .* Got 'mnist'\.$"):
+    with pytest.raises(
+        ValueError, match=r"^data must be one of 'digits', 'table', .* Got 'mnist'\.$"
+    ):
         files.get("mnist")
     with pytest.raises(ValueError, match=r"^data must be one of .* Got 'digits'\.$"):
         files.path("digits")
@@ -282,7 +295,9 @@ def header(*sizes, kind=8):
 
 
 def test_idx_reads_what_is_whole():
-    np.testing.assert_array_equal(digits.idx(header(2, 3) + bytes(range(6))), [[0, 1, 2], [3, 4, 5]])
+    np.testing.assert_array_equal(
+        digits.idx(header(2, 3) + bytes(range(6))), [[0, 1, 2], [3, 4, 5]]
+    )
     assert digits.idx(header(0, 28, 28)).shape == (0, 28, 28)
 
 
@@ -343,7 +358,9 @@ def test_the_table_needs_its_header_and_a_row():
         electricity.parse(electricity.HEADER + "\n")
 
 
-real = pytest.mark.skipif("HMNN_DATA" not in os.environ, reason="needs the real files: set HMNN_DATA to their folder")
+real = pytest.mark.skipif(
+    "HMNN_DATA" not in os.environ, reason="needs the real files: set HMNN_DATA to their folder"
+)
 
 
 @real

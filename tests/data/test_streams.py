@@ -15,7 +15,9 @@ def test_a_stream_gives_the_same_data_at_every_call():
 
 def test_the_moons_turn_about_their_middle():
     still, turned = two_moons(2000, 0.0, (0.0, 90.0))[0], two_moons(2000, 0.0, (90.0, 90.0))[0]
-    np.testing.assert_allclose(turned.x, np.stack([-still.x[:, 1], still.x[:, 0]], axis=1), atol=1e-6)
+    np.testing.assert_allclose(
+        turned.x, np.stack([-still.x[:, 1], still.x[:, 0]], axis=1), atol=1e-6
+    )
     np.testing.assert_allclose(still.x.mean(axis=0), 0, atol=1e-3)
     np.testing.assert_array_equal(still.y, turned.y)
 

@@ -53,7 +53,9 @@ def test_frames_are_as_files(path):
 
 
 def test_frames_with_types_of_their_own():
-    frame = pd.DataFrame({"n": pd.array([1, None, 3], "Int64"), "b": [True, False, True], "y": [0.5, 1.5, 2.5]})
+    frame = pd.DataFrame(
+        {"n": pd.array([1, None, 3], "Int64"), "b": [True, False, True], "y": [0.5, 1.5, 2.5]}
+    )
     frame["c"] = pd.Categorical(["u", "v", "u"])
     x, y = whole(table(frame, "y"))
     np.testing.assert_array_equal(x, [[1, 1, 1, 0], [1, 0, 0, 1], [3, 1, 1, 0]])
@@ -164,20 +166,26 @@ def test_what_is_wrong_is_one_sentence(path, text, options, said):
 
 
 def test_what_is_no_table_is_refused(tmp_path):
-    with pytest.raises(ValueError, match="source must be the path of a CSV file, a pandas frame or a polars frame"):
+    with pytest.raises(
+        ValueError, match="source must be the path of a CSV file, a pandas frame or a polars frame"
+    ):
         table([1, 2], "y")
     with pytest.raises(FileNotFoundError):
         table(tmp_path / "nowhere.csv", "y")
     (tmp_path / "bytes.csv").write_bytes(b"a,y\n\xff\xfe,1\n")
     with pytest.raises(ValueError, match=r"must be a text file in UTF-8\."):
         table(tmp_path / "bytes.csv", "y")
-    with pytest.raises(ValueError, match=r"x and y must be of the same length, at least 1. Got '3 and 2'."):
+    with pytest.raises(
+        ValueError, match=r"x and y must be of the same length, at least 1. Got '3 and 2'."
+    ):
         blocks(np.ones((3, 1)), np.ones(2), "regression")
 
 
 def test_a_column_of_names_is_refused_as_one_hot_and_taken_as_ordinal():
     frame = pd.DataFrame({"id": [f"n{i}" for i in range(101)], "y": np.arange(101) / 7})
-    with pytest.raises(ValueError, match=r"column 'id' must be of at most 100 categories.* Got 101."):
+    with pytest.raises(
+        ValueError, match=r"column 'id' must be of at most 100 categories.* Got 101."
+    ):
         table(frame, "y")
     assert whole(table(frame, "y", encoding="ordinal"))[0].shape == (101, 1)
 

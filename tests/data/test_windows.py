@@ -31,7 +31,9 @@ def test_windows_with_targets_of_their_own_slide_by_a_step():
 
 
 def test_a_frame_is_cut_by_place_and_keeps_its_labels():
-    frame = pd.DataFrame(ROWS, columns=["a", "b"], index=range(100, 90, -1))  # by label this would be another cut
+    frame = pd.DataFrame(
+        ROWS, columns=["a", "b"], index=range(100, 90, -1)
+    )  # by label this would be another cut
     data = windows.sliding(frame, frame["b"], size=3)[1]
     assert list(data.x.index) == [99, 98, 97]
     np.testing.assert_array_equal(data.x.to_numpy(), windows.sliding(ROWS, size=3)[1].x)

@@ -60,7 +60,9 @@ def test_a_bad_batch_leaves_no_trace(kind, bad):
         with pytest.raises((ValueError, TypeError)):
             method(*BAD[bad])
     assert frozen(model) == before
-    np.testing.assert_array_equal(model.partial_fit(*GOOD).predict(X), straight.partial_fit(*GOOD).predict(X))
+    np.testing.assert_array_equal(
+        model.partial_fit(*GOOD).predict(X), straight.partial_fit(*GOOD).predict(X)
+    )
 
 
 @pytest.mark.parametrize("standardise", [True, False])
@@ -73,7 +75,10 @@ def test_a_question_with_numbers_that_single_precision_has_not_is_refused(kind, 
         state = model.state_.filter
         large = state.posterior._replace(mean=1e9 * state.posterior.mean)
         model.state_ = model.state_._replace(filter=state._replace(posterior=large))
-        with pytest.raises(ValueError, match=r"^X must be such that the network's outputs are finite\. Got 'row 3, "):
+        with pytest.raises(
+            ValueError,
+            match=r"^X must be such that the network's outputs are finite\. Got 'row 3, ",
+        ):
             model.predict(with_cell(3e38))
     assert np.isfinite(model.predict(X[:1])).all()
 
@@ -82,17 +87,22 @@ def test_targets_that_single_precision_has_not_are_refused():
     model = HMNNRegressor(**SMALL).fit(X, Y)
     before = frozen(model)
     for learn in (model.partial_fit, model.predict_then_fit):
-        with pytest.raises(ValueError, match=r"^y must fit in float32\. Got \[1\.e\+155\] in row 2\.$"):
+        with pytest.raises(
+            ValueError, match=r"^y must fit in float32\. Got \[1\.e\+155\] in row 2\.$"
+        ):
             learn(X[:8], np.where(np.arange(8) == 2, 1e155, Y[:8]))
     assert frozen(model) == before
 
 
 def test_a_count_is_checked_whatever_was_built_before():
     HMNNClassifier(**SMALL, epochs=50).fit(X, Y)
-    with pytest.raises(ValueError, match=r"^epochs must be a whole number of at least 1\. Got 50\.0\.$"):
+    with pytest.raises(
+        ValueError, match=r"^epochs must be a whole number of at least 1\. Got 50\.0\.$"
+    ):
         HMNNClassifier(**SMALL, epochs=50.0).fit(X, Y)
     with pytest.raises(
-        ValueError, match=r"^keep must be 1 with projection='natural', which drops nothing\. Got 0\.5\.$"
+        ValueError,
+        match=r"^keep must be 1 with projection='natural', which drops nothing\. Got 0\.5\.$",
     ):
         HMNNClassifier(**SMALL, keep=0.5).fit(X, Y)
 
@@ -142,13 +152,21 @@ def test_every_form_of_a_table_is_the_same_table(form):
     x = X.astype(np.float32).astype(np.float64)
     expected = HMNNRegressor(**SMALL).fit(x, Y).predict(x)
     given = form(x)
-    np.testing.assert_allclose(HMNNRegressor(**SMALL).fit(given, Y).predict(given), expected, rtol=1e-6)
+    np.testing.assert_allclose(
+        HMNNRegressor(**SMALL).fit(given, Y).predict(given), expected, rtol=1e-6
+    )
 
 
 def test_half_precision_is_converted():
     half = X.astype(np.float16)
-    expected = HMNNClassifier(**SMALL).fit(half.astype(np.float64), Y).predict_proba(half.astype(np.float64))
-    np.testing.assert_array_equal(HMNNClassifier(**SMALL).fit(half, Y).predict_proba(half), expected)
+    expected = (
+        HMNNClassifier(**SMALL)
+        .fit(half.astype(np.float64), Y)
+        .predict_proba(half.astype(np.float64))
+    )
+    np.testing.assert_array_equal(
+        HMNNClassifier(**SMALL).fit(half, Y).predict_proba(half), expected
+    )
 
 
 def test_the_caller_may_do_what_he_likes_with_his_arrays():
@@ -170,7 +188,9 @@ def test_the_caller_may_do_what_he_likes_with_his_arrays():
 )
 @pytest.mark.parametrize("value", [np.nan, -1.0, "much", None, [0.5]])
 def test_numbers_out_of_their_domain_are_named(name, value):
-    with pytest.raises(ValueError, match=rf"{name} must be .*\. Got " if value != [0.5] else "must be"):
+    with pytest.raises(
+        ValueError, match=rf"{name} must be .*\. Got " if value != [0.5] else "must be"
+    ):
         HMNNClassifier(**SMALL | {name: value}).fit(X, Y)
 
 

@@ -4,9 +4,9 @@ import jax
 import numpy as np
 import pytest
 from frozen import as_bytes
-from hmnn.estimators.equal_rows import MOST, WeightedRows, merged, written_out
 
 from hmnn.estimators import HMNNClassifier, HMNNRegressor
+from hmnn.estimators.equal_rows import MOST, WeightedRows, merged, written_out
 
 
 def rows(n, seed=0):
@@ -29,7 +29,9 @@ def learned(kind, steps, projection):
 def test_weight_k_is_k_equal_rows_bit_for_bit(kind, projection):
     steps = [rows(100, seed) for seed in range(2)]  # more than a lot
     one = learned(kind, steps, projection)
-    other = learned(kind, [(x.repeat(w, axis=0), y.repeat(w), None) for x, y, w in steps], projection)
+    other = learned(
+        kind, [(x.repeat(w, axis=0), y.repeat(w), None) for x, y, w in steps], projection
+    )
     assert as_bytes(one) == as_bytes(other)
     unweighted = learned(kind, [(x, y, None) for x, y, _ in steps], projection)
     assert np.abs(one.filter.posterior.mean - unweighted.filter.posterior.mean).max() > 1e-3
@@ -48,7 +50,10 @@ def test_the_order_of_few_rows_is_without_influence():
 def test_equal_rows_are_one_and_no_weight_is_lost():
     x = np.array([[1.0, 0.0], [1.0, -0.0], [2.0, 0.0], [1.0, 0.0], [3.0, 3.0]])
     set_ = merged(WeightedRows(x, np.array([0, 0, 0, 1, 1]), np.array([1.0, 2.0, 0.5, 4.0, 0.0])))
-    found = {(*row, label): w for row, label, w in zip(set_.x.tolist(), set_.y.tolist(), set_.weight, strict=True)}
+    found = {
+        (*row, label): w
+        for row, label, w in zip(set_.x.tolist(), set_.y.tolist(), set_.weight, strict=True)
+    }
     assert found == {(1.0, 0.0, 0): 3.0, (2.0, 0.0, 0): 0.5, (1.0, 0.0, 1): 4.0}
 
 

@@ -1,4 +1,5 @@
-"""The river door: every check of river (row D6), features and classes that come and go, no row forgotten."""
+"""The river door: every check of river (row D6), features and classes that come and go, no row
+forgotten."""
 
 import numpy as np
 import pandas as pd
@@ -25,7 +26,9 @@ def test_river_checks(model, check):
 def rows(n=60, seed=0):
     rng = np.random.default_rng(seed)
     x = rng.normal(size=(n, 3)) * [1.0, 100.0, 0.01] + [0.0, 5.0, -1.0]
-    return [dict(zip("abc", row.tolist(), strict=True)) for row in x], (x[:, 0] > 0).astype(int).tolist()
+    return [dict(zip("abc", row.tolist(), strict=True)) for row in x], (x[:, 0] > 0).astype(
+        int
+    ).tolist()
 
 
 def test_a_prediction_uses_every_row_learned_before_it():
@@ -53,7 +56,9 @@ def test_both_doors_say_the_same():
     for x, y in zip(xs, ys, strict=True):
         said.append(ours.predict_proba_one(x).get(1, 0.0))
         ours.learn_one(x, y)
-    x = np.pad(pd.DataFrame(xs).to_numpy(), ((0, 0), (0, 5)))  # river's network has places for eight features
+    x = np.pad(
+        pd.DataFrame(xs).to_numpy(), ((0, 0), (0, 5))
+    )  # river's network has places for eight features
     theirs = other.predict_then_fit(x, ys)[:, 1]
     known = ys.index(1) + 1
     np.testing.assert_allclose(said[known:], theirs[known:], rtol=1e-3)

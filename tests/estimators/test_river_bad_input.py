@@ -1,4 +1,5 @@
-"""What the river door refuses leaves no trace: no feature, no label, no weight, no row that waits."""
+"""What the river door refuses leaves no trace: no feature, no label, no weight, no row that
+waits."""
 
 import numpy as np
 import pandas as pd
@@ -19,7 +20,11 @@ INF, NAN = float("inf"), float("nan")
 def frozen(model):
     """Everything a model is made of, as bytes and numbers."""
     rows = [(row.tobytes(), y) for row, y in model._waiting]
-    kept = {k: v for k, v in vars(model).items() if k not in ("_learned", "_waiting", "_places", "_labels")}
+    kept = {
+        k: v
+        for k, v in vars(model).items()
+        if k not in ("_learned", "_waiting", "_places", "_labels")
+    }
     places = list(model._places.items()), list(getattr(model, "_labels", {}).items())
     return rows, repr(kept), places, as_bytes(model._learned)
 
@@ -43,8 +48,21 @@ ROWS = {
     "no dictionary": [1.0, 2.0, 3.0],
     "nothing": None,
 }
-LABELS = {"missing": None, "NaN": NAN, "pandas' NA": pd.NA, "a list": [1], "a tuple of lists": ([1],)}
-NUMBERS = {"missing": None, "NaN": NAN, "infinity": INF, "a word": "high", "a list": [1.0], "too large": 1e39}
+LABELS = {
+    "missing": None,
+    "NaN": NAN,
+    "pandas' NA": pd.NA,
+    "a list": [1],
+    "a tuple of lists": ([1],),
+}
+NUMBERS = {
+    "missing": None,
+    "NaN": NAN,
+    "infinity": INF,
+    "a word": "high",
+    "a list": [1.0],
+    "too large": 1e39,
+}
 KINDS = [door.HMNNClassifier, door.HMNNRegressor]
 
 
@@ -72,7 +90,9 @@ def test_a_bad_row_leaves_no_trace(kind, waiting):
     model = trained(kind, waiting)
     before = frozen(model)
     good, targets = NEW | {"a": 1.0}, LABELS if kind is door.HMNNClassifier else NUMBERS
-    cases = {name: (row, 7) for name, row in ROWS.items()} | {f"y: {n}": (good, y) for n, y in targets.items()}
+    cases = {name: (row, 7) for name, row in ROWS.items()} | {
+        f"y: {n}": (good, y) for n, y in targets.items()
+    }
     for name, (row, y) in cases.items():
         with pytest.raises(ValueError, match="must be"):
             model.learn_one(row, y)
@@ -88,7 +108,9 @@ def test_a_bad_table_leaves_no_trace(kind, waiting):
     before = frozen(model)
     good, targets = TABLE[:4].assign(**NEW), LABELS if kind is door.HMNNClassifier else NUMBERS
     last = {f"y: {n}": (good, pd.Series([7, 8, 9, y], dtype=object)) for n, y in targets.items()}
-    for name, (table, y) in ({name: (table, pd.Series([7, 8, 9, 7])) for name, table in TABLES.items()} | last).items():
+    for name, (table, y) in (
+        {name: (table, pd.Series([7, 8, 9, 7])) for name, table in TABLES.items()} | last
+    ).items():
         with pytest.raises((ValueError, AttributeError)):
             model.learn_many(table, y)
         assert frozen(model) == before, name
@@ -124,9 +146,15 @@ def test_a_row_that_is_refused_late_is_as_never_seen():
             model.learn_one({"a": 1e38, "b": -1e38, "c": 1e38}, y)
         for one in (straight, model):
             one.learn_one(row, y)
-    with pytest.warns(RuntimeWarning, match="1 of the last 13 rows"):  # no error: who asks is not to blame
+    with pytest.warns(
+        RuntimeWarning, match="1 of the last 13 rows"
+    ):  # no error: who asks is not to blame
         found = model.predict_one(rows[0])
-    assert found == model.predict_one(rows[0]) == pytest.approx(straight.predict_one(rows[0]), rel=1e-4)
+    assert (
+        found
+        == model.predict_one(rows[0])
+        == pytest.approx(straight.predict_one(rows[0]), rel=1e-4)
+    )
 
 
 def test_a_table_that_is_refused_late_leaves_no_trace():

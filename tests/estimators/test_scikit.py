@@ -41,7 +41,9 @@ def test_clone_pipeline_grid_and_two_processes():
     model = HMNNClassifier(**SMALL | {"hidden": (16,)})
     assert clone(model).get_params() == model.get_params()
     assert make_pipeline(MinMaxScaler(), model).fit(x, y).score(x, y) > 0.7
-    search = GridSearchCV(HMNNRegressor(**SMALL), {"jump_scale": [0.001, 0.1], "hidden": [(4,), (4, 4)]}, cv=2)
+    search = GridSearchCV(
+        HMNNRegressor(**SMALL), {"jump_scale": [0.001, 0.1], "hidden": [(4,), (4, 4)]}, cv=2
+    )
     assert set(search.fit(x, x[:, 0]).best_params_) == {"jump_scale", "hidden"}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of the processes, not ours
@@ -79,14 +81,20 @@ def test_saved_and_loaded_goes_on_like_the_original(tmp_path, labels):
 
 def test_numbers_of_numpy_are_saved_and_what_cannot_be_is_named(tmp_path):
     x, y = np.random.default_rng(0).normal(size=(20, 2)), np.arange(20) % 2
-    settings = {"hidden": (np.int64(4),), "epochs": np.int64(20), "memory": np.float32(0.5), "standardise": np.True_}
+    settings = {
+        "hidden": (np.int64(4),),
+        "epochs": np.int64(20),
+        "memory": np.float32(0.5),
+        "standardise": np.True_,
+    }
     model = HMNNClassifier(**settings, random_state=np.int64(3)).fit(x, y)
     loaded = HMNNClassifier.load(model.save(tmp_path / "a"))
     assert (loaded.hidden, loaded.epochs, loaded.random_state) == ((4,), 20, 3)
     np.testing.assert_array_equal(loaded.predict_proba(x), model.predict_proba(x))
     chance = HMNNClassifier(hidden=(4,), random_state=np.random.RandomState(0)).fit(x, y)
     with pytest.raises(
-        ValueError, match=r"^random_state must be None or a whole number in a model that is saved\. Got"
+        ValueError,
+        match=r"^random_state must be None or a whole number in a model that is saved\. Got",
     ):
         chance.save(tmp_path / "b")
 
@@ -102,7 +110,10 @@ def test_both_projections_follow_each_other():
     with jax.numpy_dtype_promotion("standard"):  # optax's Adam counts in integers
         model.partial_fit(*second, sample_weight=np.linspace(0.5, 1.5, 300))  # auto: descends
         closed.partial_fit(*second)
-        assert np.abs(closed.state_.filter.posterior.mean - model.state_.filter.posterior.mean).max() > 1e-3
+        assert (
+            np.abs(closed.state_.filter.posterior.mean - model.state_.filter.posterior.mean).max()
+            > 1e-3
+        )
         model.partial_fit(*third)
     assert model.score(x, y) > 0.8
     assert len(model.drift_) == len(model.surprise_) == 3
@@ -138,7 +149,9 @@ def test_surprise_is_the_log_density_before_learning():
     scaled = model.state_.x
     model.partial_fit(x[30:], y[30:])
     assert scaled is not model.state_.x
-    assert model.surprise_[-1] == pytest.approx(np.log(told).mean(), abs=0.15)  # the scaler has moved a little
+    assert model.surprise_[-1] == pytest.approx(
+        np.log(told).mean(), abs=0.15
+    )  # the scaler has moved a little
     assert model.surprise_[-1] > np.log(0.5)
 
 
@@ -160,10 +173,14 @@ def test_predict_then_fit_beats_chance_on_a_drift_and_intervals_cover():
 def test_predict_then_fit_is_predict_and_partial_fit_row_by_row(kind, projection):
     x, y = rows(30, 3)
     y = y if kind is HMNNClassifier else 5.0 + 3.0 * x[:, 0]
-    fused, single = (kind(hidden=(4,), projection=projection, epochs=2, random_state=0) for _ in range(2))
+    fused, single = (
+        kind(hidden=(4,), projection=projection, epochs=2, random_state=0) for _ in range(2)
+    )
     with jax.numpy_dtype_promotion("standard"):  # optax's Adam counts in integers
         for model in (fused, single):
-            model.partial_fit(x[:10], y[:10], **({"classes": [0, 1]} if kind is HMNNClassifier else {}))
+            model.partial_fit(
+                x[:10], y[:10], **({"classes": [0, 1]} if kind is HMNNClassifier else {})
+            )
         told = fused.predict_then_fit(x[10:], y[10:])
         for i in range(10, 30):
             row = x[i : i + 1]
@@ -171,7 +188,9 @@ def test_predict_then_fit_is_predict_and_partial_fit_row_by_row(kind, projection
                 np.testing.assert_allclose(told[i - 10], single.predict_proba(row)[0], atol=1e-6)
             else:
                 mean, std = single.predict(row, return_std=True)
-                np.testing.assert_allclose([told[0][i - 10], told[1][i - 10]], [mean[0], std[0]], rtol=1e-6, atol=1e-5)
+                np.testing.assert_allclose(
+                    [told[0][i - 10], told[1][i - 10]], [mean[0], std[0]], rtol=1e-6, atol=1e-5
+                )
             single.partial_fit(row, y[i : i + 1])
     for a, b in zip(fused.state_.filter.posterior, single.state_.filter.posterior, strict=True):
         np.testing.assert_allclose(a, b, atol=1e-6)
@@ -190,15 +209,24 @@ def test_the_drift_signal_rises_when_the_labels_are_swapped_and_not_before():
 
 def test_parts_of_your_own_enter_the_estimators(tmp_path):
     x, y = rows(60, 5)
-    own = {"network": hmnn.mlp(3, (5,), 1, jax.numpy.tanh), "kernel": hmnn.ornstein_uhlenbeck(0.99, 0.3)}
+    own = {
+        "network": hmnn.mlp(3, (5,), 1, jax.numpy.tanh),
+        "kernel": hmnn.ornstein_uhlenbeck(0.99, 0.3),
+    }
     model = HMNNClassifier(**own, random_state=0).fit(x, y)
     assert model.score(x, y) > 0.8
     assert clone(model).fit(x, y).score(x, y) == model.score(x, y)
     loaded = HMNNClassifier.load(model.save(tmp_path / "a"), **own)
     np.testing.assert_array_equal(loaded.predict_proba(x), model.predict_proba(x))
-    with pytest.raises(ValueError, match=r"^load must be given the parts of the saved model, \['network', 'kernel'\]"):
+    with pytest.raises(
+        ValueError,
+        match=r"^load must be given the parts of the saved model, \['network', 'kernel'\]",
+    ):
         HMNNClassifier.load(tmp_path / "a")
-    with pytest.raises(ValueError, match=r"^network must be one of 3 outputs, as these targets need\. Got '1 outputs'\.$"):
+    with pytest.raises(
+        ValueError,
+        match=r"^network must be one of 3 outputs, as these targets need\. Got '1 outputs'\.$",
+    ):
         HMNNClassifier(network=own["network"]).fit(x, np.arange(60) % 3)
     counts = HMNNRegressor(hidden=(4,), likelihood=hmnn.poisson(), random_state=0)
     with pytest.raises(ValueError, match=r"^y must be counts, whole and not negative"):

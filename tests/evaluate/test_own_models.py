@@ -1,4 +1,5 @@
-"""Our own estimators in the same loop: what they say of a row does not depend on its label or on later rows."""
+"""Our own estimators in the same loop: what they say of a row does not depend on its label or on
+later rows."""
 
 import numpy as np
 import pytest
@@ -15,7 +16,11 @@ LINE = X @ np.array([1.0, -2.0, 0.5])
 
 
 def said(x, y, task, **options):
-    model = HMNNClassifier(random_state=0) if task == "classification" else HMNNRegressor(random_state=0)
+    model = (
+        HMNNClassifier(random_state=0)
+        if task == "classification"
+        else HMNNRegressor(random_state=0)
+    )
     done = evaluate.prequential(model, blocks(x, y, task, classes=["a", "b"], block=64), **options)
     return done.probabilities[:, 1] if task == "classification" else done.mean
 

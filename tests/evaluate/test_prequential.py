@@ -1,4 +1,5 @@
-"""Predict, then learn: no model sees a label before it has spoken, and all doors give the same numbers."""
+"""Predict, then learn: no model sees a label before it has spoken, and all doors give the same
+numbers."""
 
 import math
 import time
@@ -21,7 +22,8 @@ SETTINGS = Settings(rows=1, window=50, fading=0.99, level=0.95, lag_window=20, l
 
 
 class Counter:
-    """Says how often each label came, with one count for each beforehand; scikit-learn's door and the fused one."""
+    """Says how often each label came, with one count for each beforehand; scikit-learn's door and
+    the fused one."""
 
     def __init__(self, classes):
         self.counts = np.ones(classes)
@@ -34,7 +36,9 @@ class Counter:
         return self
 
     def predict_then_fit(self, x, y):
-        before = np.vstack([np.zeros(len(self.counts)), np.cumsum(np.eye(len(self.counts))[y], axis=0)])
+        before = np.vstack(
+            [np.zeros(len(self.counts)), np.cumsum(np.eye(len(self.counts))[y], axis=0)]
+        )
         counts = self.counts + before[:-1]
         self.counts = self.counts + before[-1]
         return counts / counts.sum(axis=1, keepdims=True)
@@ -59,7 +63,9 @@ class Average:
 
     def predict(self, x, return_std=False):
         mean, std = self._law()
-        return (np.full(len(x), mean), np.full(len(x), std)) if return_std else np.full(len(x), mean)
+        return (
+            (np.full(len(x), mean), np.full(len(x), std)) if return_std else np.full(len(x), mean)
+        )
 
     def partial_fit(self, x, y):
         for value in y:
@@ -89,7 +95,9 @@ class River:
 
 def labels(rows=230, classes=3, block=100, seed=0):
     rng = np.random.default_rng(seed)
-    return blocks(rng.normal(size=(rows, 2)), rng.integers(0, classes, rows), "classification", block=block)
+    return blocks(
+        rng.normal(size=(rows, 2)), rng.integers(0, classes, rows), "classification", block=block
+    )
 
 
 def numbers(rows=230, block=100):
@@ -98,15 +106,21 @@ def numbers(rows=230, block=100):
 
 
 def test_fused_is_one_by_one():
-    fused, single = (evaluate.prequential(Counter(3), labels(), through=way) for way in ("fused", "single"))
+    fused, single = (
+        evaluate.prequential(Counter(3), labels(), through=way) for way in ("fused", "single")
+    )
     np.testing.assert_allclose(fused.probabilities, single.probabilities, rtol=1e-12)
-    fused, single = (evaluate.prequential(Average(), numbers(), through=way) for way in ("fused", "single"))
+    fused, single = (
+        evaluate.prequential(Average(), numbers(), through=way) for way in ("fused", "single")
+    )
     np.testing.assert_allclose(fused.mean, single.mean, rtol=1e-12)
     np.testing.assert_allclose(fused.std, single.std, rtol=1e-12)
 
 
 def test_a_fused_model_that_looks_ahead_is_not_one_by_one():
-    fused, single = (evaluate.prequential(Oracle(3), labels(), through=way) for way in ("fused", "single"))
+    fused, single = (
+        evaluate.prequential(Oracle(3), labels(), through=way) for way in ("fused", "single")
+    )
     assert metrics.accuracy(fused.probabilities, fused.y) == 1
     assert metrics.accuracy(single.probabilities, single.y) < 0.5
 
@@ -130,7 +144,9 @@ def test_groups_of_rows_are_predicted_before_any_of_them_is_learned():
 
 
 def test_the_size_of_blocks_does_not_matter():
-    one, other = (evaluate.prequential(River(), labels(block=block)).probabilities for block in (1, 64))
+    one, other = (
+        evaluate.prequential(River(), labels(block=block)).probabilities for block in (1, 64)
+    )
     np.testing.assert_array_equal(one, other)
 
 
@@ -138,7 +154,11 @@ def test_rivers_own_loop_gives_the_same_numbers():
     from river import evaluate as river_evaluate
 
     stream = sea(600, seed=1)
-    rows = [(dict(enumerate(x.tolist())), bool(y)) for part in stream for x, y in zip(*part, strict=True)]
+    rows = [
+        (dict(enumerate(x.tolist())), bool(y))
+        for part in stream
+        for x, y in zip(*part, strict=True)
+    ]
     found = {}
     for name, metric in (
         ("accuracy", river_metrics.Accuracy()),
@@ -146,7 +166,9 @@ def test_rivers_own_loop_gives_the_same_numbers():
     ):
         model = preprocessing.StandardScaler() | linear_model.LogisticRegression()
         found[name] = river_evaluate.progressive_val_score(rows, model, metric).get()
-    ours = evaluate.compare({"logistic": peers.build("logistic", "classification")}, stream).metrics["logistic"]
+    ours = evaluate.compare(
+        {"logistic": peers.build("logistic", "classification")}, stream
+    ).metrics["logistic"]
     # river takes False for a tie and counts the first row, of probability one half, as we do
     assert ours["log_loss"] == pytest.approx(found["log_loss"], rel=1e-9)
     assert ours["accuracy"] == pytest.approx(found["accuracy"], abs=1 / 600)
@@ -163,10 +185,14 @@ def test_scikit_learn_models_learn_and_start_from_nothing():
 
 
 def test_a_hard_model_has_an_accuracy_and_no_probability_scores():
-    report = evaluate.compare({"last": peers.LastLabel(), "none": dummy.NoChangeClassifier()}, labels())
+    report = evaluate.compare(
+        {"last": peers.LastLabel(), "none": dummy.NoChangeClassifier()}, labels()
+    )
     y = np.concatenate([part.y for part in labels()])
     for found in report.metrics.values():
-        assert found["accuracy"] == pytest.approx(np.mean(y == np.concatenate([[0], y[:-1]])), abs=1 / 230)
+        assert found["accuracy"] == pytest.approx(
+            np.mean(y == np.concatenate([[0], y[:-1]])), abs=1 / 230
+        )
     assert math.isnan(report.metrics["last"]["log_loss"])
     assert math.isnan(report.metrics["last"]["ece"])
 
@@ -203,7 +229,9 @@ def test_what_is_no_probability_is_an_error_that_names_the_row(wrong):
             found[3, 1] = wrong
             return found
 
-    with pytest.raises(evaluate.ModelError, match=r"^odd must predict probabilities that are finite .* at row 3\.$"):
+    with pytest.raises(
+        evaluate.ModelError, match=r"^odd must predict probabilities that are finite .* at row 3\.$"
+    ):
         evaluate.prequential(Wrong(3), labels(), name="odd")
 
 
@@ -226,10 +254,14 @@ def test_a_tolerance_is_checked_before_anything_runs():
 
 
 def test_what_is_no_model_and_no_labels_is_refused():
-    with pytest.raises(ValueError, match=r"model must be a model with partial_fit and predict, .* Got 'dict'."):
+    with pytest.raises(
+        ValueError, match=r"model must be a model with partial_fit and predict, .* Got 'dict'."
+    ):
         evaluate.prequential({}, labels())
     with pytest.raises(ValueError, match="labels must be whole numbers from 0 on, one a row"):
-        evaluate.prequential(Counter(2), blocks(np.ones((3, 1)), np.array([0.5, 1, 1]), "classification"))
+        evaluate.prequential(
+            Counter(2), blocks(np.ones((3, 1)), np.array([0.5, 1, 1]), "classification")
+        )
     stream = blocks(np.ones((3, 1)), np.array([0, 1, 2]), "classification", classes=["a", "b"])
     with pytest.raises(ValueError, match=r"labels must be whole numbers from 0 to 1. Got 2."):
         evaluate.prequential(Counter(2), stream)
@@ -263,7 +295,9 @@ def test_seconds_are_the_models_and_not_ours():
 
 def test_regressors_with_and_without_spread():
     stream = numbers()
-    report = evaluate.compare({"average": Average(), "line": SGDRegressor(), "last": peers.LastLabel()}, stream)
+    report = evaluate.compare(
+        {"average": Average(), "line": SGDRegressor(), "last": peers.LastLabel()}, stream
+    )
     average, line = report.metrics["average"], report.metrics["line"]
     assert average["coverage"] == pytest.approx(0.95, abs=0.04)
     assert average["width"] == pytest.approx(2 * 1.96, rel=0.2)
@@ -271,11 +305,15 @@ def test_regressors_with_and_without_spread():
     assert math.isnan(line["coverage"])
     assert line["crps"] == line["mae"]
     done = evaluate.prequential(Average(), stream)
-    assert average["crps"] == pytest.approx(metrics.crps_gaussian(done.mean, done.std, done.y).mean())
+    assert average["crps"] == pytest.approx(
+        metrics.crps_gaussian(done.mean, done.std, done.y).mean()
+    )
 
 
 def test_rivers_regressors_beat_zero_on_trump():
-    report = evaluate.compare({name: peers.build(name, "regression") for name in ("last-value", "linear")}, trump(300))
+    report = evaluate.compare(
+        {name: peers.build(name, "regression") for name in ("last-value", "linear")}, trump(300)
+    )
     assert report.failed == {}
     assert report.metrics["linear"]["mae"] < 2
     assert report.metrics["last-value"]["mae"] < 1
@@ -288,7 +326,9 @@ def test_curves_are_windows_and_lag_is_that_of_a_known_change():
     found, curves, calibration = score(Classified(p, y, 0.0, 0.0, 0, False), SETTINGS, [100])
     np.testing.assert_array_equal(curves["row"], [50, 100, 150, 200])
     np.testing.assert_allclose(curves["accuracy"], [1, 1, 0.4, 1])
-    np.testing.assert_allclose(curves["accuracy_faded"], metrics.faded((p[:, 0] > 0.5).astype(float), 0.99)[49::50])
+    np.testing.assert_allclose(
+        curves["accuracy_faded"], metrics.faded((p[:, 0] > 0.5).astype(float), 0.99)[49::50]
+    )
     np.testing.assert_allclose(curves["ece"][0], 0.1)
     assert found["accuracy_faded"] == curves["accuracy_faded"][-1]
     assert found["lag"] == {
@@ -317,5 +357,7 @@ def test_not_fitted_is_an_answer_only_in_scikit_learns_words():
         def predict_proba(self, x):
             raise NotFittedError if self.counts.sum() == 3 else RuntimeError("later")
 
-    with pytest.raises(evaluate.ModelError, match=r"^the model failed at row 1, predicting: later$"):
+    with pytest.raises(
+        evaluate.ModelError, match=r"^the model failed at row 1, predicting: later$"
+    ):
         evaluate.prequential(Unready(3), labels(), through="single")

@@ -35,7 +35,11 @@ def plain(outcome, **about):
         "summary": outcome.summary,
         "chosen": outcome.chosen,
     }
-    return json.loads(json.dumps(records.plain({"command": "hmnn run", "seed": 0, **about, **made}), allow_nan=False))
+    return json.loads(
+        json.dumps(
+            records.plain({"command": "hmnn run", "seed": 0, **about, **made}), allow_nan=False
+        )
+    )
 
 
 def old(name):
@@ -119,7 +123,9 @@ def evolving_record(folder, seeds=3):
     results = {name: [step(t) for t in range(config.steps)] for name in names}
     chosen = {(p, m): {} for p in config.protocols for m in config.methods}
     outcome = evolving_scores.outcome(config, results, chosen, {}, 1.0)
-    return plain(outcome, experiment="evolving-mnist", profile="paper", config=vars(config)), kept(outcome.view, folder)
+    return plain(outcome, experiment="evolving-mnist", profile="paper", config=vars(config)), kept(
+        outcome.view, folder
+    )
 
 
 def vdc_record(folder):
@@ -133,7 +139,9 @@ def vdc_record(folder):
 
     def run():
         curves = {name: np.linspace(1, 0.98, len(vdc_scores.KEPT)) for name in vdc_scores.CURVES}
-        names = [f"{point}_{score}" for point in vdc_scores.POINTS for score in vdc_scores.SCORES[1:]]
+        names = [
+            f"{point}_{score}" for point in vdc_scores.POINTS for score in vdc_scores.SCORES[1:]
+        ]
         test = {name: rng.uniform(0.97, 0.98) for name in names} | curves
         test |= {"reliability": bins, "sampled_reliability": bins}
         chosen = {point: rng.uniform(0.97, 0.98) for point in vdc_scores.POINTS}
@@ -142,7 +150,9 @@ def vdc_record(folder):
     runs = {str(keep): [run() for _ in range(config.seeds)] for keep in config.keeps}
     trials = {"0.25": [{"reports": {"2": 0.9, "4": 0.95}, "settings": {}}]}
     outcome = vdc_scores.outcome(config, runs, vdc_config.each(config, {}), trials, 1.0)
-    return plain(outcome, experiment="vdc-mnist", profile="paper", config=vars(config)), kept(outcome.view, folder)
+    return plain(outcome, experiment="vdc-mnist", profile="paper", config=vars(config)), kept(
+        outcome.view, folder
+    )
 
 
 def stream_record(folder):

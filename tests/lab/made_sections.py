@@ -11,7 +11,10 @@ from hmnn.lab.drawing.figure import Figure, Film
 from hmnn.lab.page import document
 from hmnn.lab.page.section import Section
 
-HOSTILE = "<img src=x onerror=alert(1)></script><script>alert(2)</script>\"'& <a href='javascript:alert(3)'>\u2028</a>"
+HOSTILE = (
+    "<img src=x onerror=alert(1)></script><script>alert(2)</script>\"'& "
+    "<a href='javascript:alert(3)'>\u2028</a>"
+)
 SUMMARY = [
     {"what": "accuracy", "ours": 0.99846, "paper": None},
     {"what": "M", "ours": 0.19645, "paper": 0.1891},
@@ -22,7 +25,9 @@ INSTANTS = 6
 def picture(i):
     x = np.arange(16)
     buffer = io.BytesIO()
-    Image.fromarray((127 + 120 * np.sin((x[:, None] + 2 * i) / 3 + x / 5)).astype("uint8")).save(buffer, "PNG")
+    Image.fromarray((127 + 120 * np.sin((x[:, None] + 2 * i) / 3 + x / 5)).astype("uint8")).save(
+        buffer, "PNG"
+    )
     return "data:image/png;base64," + base64.b64encode(buffer.getvalue()).decode()
 
 
@@ -40,7 +45,9 @@ def lines():
     ]
     layout = {"xaxis": {"title": {"text": "t"}}, "yaxis": {"title": {"text": "weight"}}}
     rows = [{"t": i, "ours": math.sin(i / 5), "word": 'a "b", c'} for i in t]
-    return Figure("lines", "Weights over time", {"data": data, "layout": layout}, "Two lines.", rows)
+    return Figure(
+        "lines", "Weights over time", {"data": data, "layout": layout}, "Two lines.", rows
+    )
 
 
 def surface():
@@ -56,7 +63,9 @@ def surface():
             "height": 300,
             "sliders": [{"currentvalue": {"prefix": "t = "}, "steps": steps}],
         },
-        "frames": [{"name": f"f{i}", "data": [{"type": "surface", "z": height(i)}]} for i in range(3)],
+        "frames": [
+            {"name": f"f{i}", "data": [{"type": "surface", "z": height(i)}]} for i in range(3)
+        ],
     }
     return Figure("surface", "The surface", plot, "A height over the plane.", [])
 

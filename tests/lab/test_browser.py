@@ -16,9 +16,14 @@ from PIL import Image
 from hmnn.lab.page import document, server, writing
 
 CHROMIUM, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
-pytestmark = pytest.mark.skipif(not (CHROMIUM and DRIVER), reason="Chromium and its driver are not installed.")
-FLAGS = """--headless=new --no-sandbox --disable-gpu --disable-background-networking --disable-component-update
- --disable-sync --no-first-run --disable-default-apps --disable-dev-shm-usage --enable-unsafe-swiftshader"""
+pytestmark = pytest.mark.skipif(
+    not (CHROMIUM and DRIVER), reason="Chromium and its driver are not installed."
+)
+FLAGS = """
+--headless=new --no-sandbox --disable-gpu --disable-background-networking
+--disable-component-update --disable-sync --no-first-run --disable-default-apps
+--disable-dev-shm-usage --enable-unsafe-swiftshader
+"""
 ALARM = "window.alert = () => { window.hurt = true; };"
 
 
@@ -49,11 +54,13 @@ def site(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def first(browser, site):
-    """The page, opened once at 1440 pixels and drawn to its end; what it asked for, and how long it took."""
+    """The page, opened once at 1440 pixels and drawn to its end; what it asked for, and how long it
+    took."""
     requests(browser)
     draw(browser, site, 1440)
     timing = (
-        "const n = performance.getEntriesByType('navigation')[0]; return [n.domContentLoadedEventEnd, n.loadEventEnd]"
+        "const n = performance.getEntriesByType('navigation')[0]; return "
+        "[n.domContentLoadedEventEnd, n.loadEventEnd]"
     )
     return requests(browser), browser.execute_script(timing)
 
@@ -72,7 +79,9 @@ def draw(browser, address, width, **media):
     emulate(browser, **media)
     browser.get(address)
     for figure in all_of(browser, "figure"):
-        browser.execute_script("arguments[0].scrollIntoView({behavior: 'instant', block: 'center'})", figure)
+        browser.execute_script(
+            "arguments[0].scrollIntoView({behavior: 'instant', block: 'center'})", figure
+        )
         until(lambda figure=figure: figure.get_attribute("data-drawn") == "yes")
     return browser
 
@@ -102,8 +111,11 @@ def until(holds, seconds=90):
 
 
 def click(browser, element):
-    """Click where the element is now: the page scrolls smoothly, which the driver does not wait for."""
-    browser.execute_script("arguments[0].scrollIntoView({behavior: 'instant', block: 'center'})", element)
+    """Click where the element is now: the page scrolls smoothly, which the driver does not wait
+    for."""
+    browser.execute_script(
+        "arguments[0].scrollIntoView({behavior: 'instant', block: 'center'})", element
+    )
     element.click()
 
 
@@ -119,7 +131,11 @@ def press(browser, element, *keys):
 def requests(browser):
     """The addresses that the page asked for since the log was last read."""
     messages = [json.loads(entry["message"])["message"] for entry in browser.get_log("performance")]
-    return [m["params"]["request"]["url"] for m in messages if m["method"] == "Network.requestWillBeSent"]
+    return [
+        m["params"]["request"]["url"]
+        for m in messages
+        if m["method"] == "Network.requestWillBeSent"
+    ]
 
 
 def colours(browser):
@@ -140,7 +156,11 @@ def test_negative_control_a_request_would_be_seen_and_refused(opened):
     requests(opened)
     script = "return fetch('http://192.0.2.1/').then(() => 'sent', (error) => error.message)"
     assert opened.execute_script(script) != "sent"
-    refused = [entry for entry in opened.get_log("browser") if "Content Security Policy" in entry["message"]]
+    refused = [
+        entry
+        for entry in opened.get_log("browser")
+        if "Content Security Policy" in entry["message"]
+    ]
     assert len(refused) >= 1
 
 
@@ -150,25 +170,32 @@ def test_hostile_text_is_shown_as_text(opened):
     links = "return [...document.querySelectorAll('svg a')].length"
     assert opened.execute_script(links) == 0
     sources = opened.execute_script(
-        "return [...document.scripts].filter((s) => s.type !== 'application/json').map((s) => s.src)"
+        "return [...document.scripts].filter((s) => s.type !== "
+        "'application/json').map((s) => s.src)"
     )
     assert sorted(Path(source).name for source in sources) == sorted(
         [document.THEME, document.PLOTLY, *document.SCRIPTS]
     )
     words = " ".join(HOSTILE.split())
     assert one(opened, "section:last-of-type h2").get_property("textContent") == HOSTILE
-    drawn = opened.execute_script("return [...document.querySelectorAll('svg text')].map((t) => t.textContent)")
+    drawn = opened.execute_script(
+        "return [...document.querySelectorAll('svg text')].map((t) => t.textContent)"
+    )
     assert any("<img src=x onerror=alert(1)>" in text for text in drawn)
     assert words[:20] in one(opened, "section:last-of-type .legend").text
 
 
 def test_a_slider_over_time_draws_another_surface(opened):
     figure = one(opened, "#two-moons-surface")
-    plot, slider = (figure.find_element("css selector", name) for name in (".drawing", "input[type=range]"))
+    plot, slider = (
+        figure.find_element("css selector", name) for name in (".drawing", "input[type=range]")
+    )
     click(opened, slider.find_element("xpath", "../button"))  # to where it is drawn, and at rest
     until(lambda: figure.find_element("css selector", "output").text == "t = 3")
     press(opened, slider, "\ue011")  # home
-    before = until(lambda: (picture := plot.screenshot_as_png) == plot.screenshot_as_png and picture)
+    before = until(
+        lambda: (picture := plot.screenshot_as_png) == plot.screenshot_as_png and picture
+    )
     press(opened, slider, "\ue014")  # arrow right
     until(lambda: figure.find_element("css selector", "output").text == "t = 2")
     until(lambda: plot.screenshot_as_png != before)
@@ -177,7 +204,9 @@ def test_a_slider_over_time_draws_another_surface(opened):
 
 def test_the_film_plays_by_mouse_and_by_keyboard_and_never_by_itself(opened):
     film = one(opened, "#flag-film")
-    button, slider, label = (film.find_element("css selector", name) for name in (".play", "input", "output"))
+    button, slider, label = (
+        film.find_element("css selector", name) for name in (".play", "input", "output")
+    )
     pictures = film.find_elements("css selector", "img")
     first = [image.get_attribute("src") for image in pictures]
     time.sleep(0.3)
@@ -185,7 +214,9 @@ def test_the_film_plays_by_mouse_and_by_keyboard_and_never_by_itself(opened):
     click(opened, button)
     until(lambda: label.text != "frame 150")
     assert button.text == "Pause"
-    assert all(image.get_attribute("src") != was for image, was in zip(pictures, first, strict=True))
+    assert all(
+        image.get_attribute("src") != was for image, was in zip(pictures, first, strict=True)
+    )
     until(lambda: button.text == "Play")
     assert label.text == f"frame {150 + INSTANTS - 1}"
     press(opened, slider, "\ue011")  # home
@@ -224,21 +255,26 @@ def test_what_is_drawn_can_be_downloaded(opened, tmp_path):
             name = tmp_path / f"{anchor}.{button.text.lower()}"
             until(name.exists)
     rows = list(csv.DictReader(io.StringIO((tmp_path / "flag-lines.csv").read_bytes().decode())))
-    assert [float(row["ours"]) for row in rows] == pytest.approx([row["ours"] for row in made_sections.lines().rows])
+    assert [float(row["ours"]) for row in rows] == pytest.approx(
+        [row["ours"] for row in made_sections.lines().rows]
+    )
     assert rows[0]["word"] == 'a "b", c'
     for anchor in ("flag-lines", "flag-film", "two-moons-surface"):
         assert np.ptp(np.asarray(Image.open(tmp_path / f"{anchor}.png").convert("L"))) > 100
 
 
 def legible(browser, width):
-    """Nothing is wider than the page, every control can be reached by keyboard, and both themes show something."""
+    """Nothing is wider than the page, every control can be reached by keyboard, and both themes
+    show something."""
     assert browser.execute_script("return document.documentElement.scrollWidth") <= width
     inside = (
-        "return [...document.querySelectorAll('main p, figcaption, h2')].filter((e) => e.scrollWidth > e.clientWidth)"
+        "return [...document.querySelectorAll('main p, figcaption, "
+        "h2')].filter((e) => e.scrollWidth > e.clientWidth)"
     )
     assert browser.execute_script(inside) == []
     controls = (
-        "return [...document.querySelectorAll('button, input, select, summary, .scroll, a')].map(c => c.tabIndex)"
+        "return [...document.querySelectorAll('button, input, select, "
+        "summary, .scroll, a')].map(c => c.tabIndex)"
     )
     assert len(browser.execute_script(controls)) > 25
     assert set(browser.execute_script(controls)) == {0}
@@ -271,16 +307,16 @@ def test_the_theme_follows_the_system_until_one_is_chosen_and_that_is_remembered
 
 def test_the_page_can_be_read_on_a_phone_and_begins_with_a_way_past_the_contents(browser, site):
     draw(browser, site, 390, prefers_reduced_motion="reduce")
-    assert browser.execute_script("return getComputedStyle(document.documentElement).scrollBehavior") == "auto"
+    assert (
+        browser.execute_script("return getComputedStyle(document.documentElement).scrollBehavior")
+        == "auto"
+    )
     one(browser, "body").send_keys("\ue004")  # tab
     skip = browser.switch_to.active_element
     assert (
         skip.text,
         browser.execute_script("return getComputedStyle(arguments[0]).outlineStyle", skip),
-    ) == (
-        "Skip to the results",
-        "solid",
-    )
+    ) == ("Skip to the results", "solid")
     legible(browser, 390)
     assert errors(browser) == []
 
@@ -303,7 +339,8 @@ def test_a_page_follows_a_run_and_becomes_its_report(browser, tmp_path):
             stream.write(json.dumps(line) + "\n")
 
     points = (
-        "return [...document.querySelectorAll('.drawing')].map((d) => (d.data || []).map((p) => p.y.length).join())"
+        "return [...document.querySelectorAll('.drawing')].map((d) => "
+        "(d.data || []).map((p) => p.y.length).join())"
     )
     with server.served(server.Site(files, [file], lambda _: bool(ended))) as address:
         requests(browser)
@@ -324,6 +361,8 @@ def test_a_page_follows_a_run_and_becomes_its_report(browser, tmp_path):
         ended.append(True)
         until(lambda: all_of(browser, "#flag-film"))
         assert browser.execute_script("return window.hurt") is None
-        assert {url.split("/")[2] for url in requests(browser) if url.startswith("http")} == {address.split("/")[2]}
+        assert {url.split("/")[2] for url in requests(browser) if url.startswith("http")} == {
+            address.split("/")[2]
+        }
         browser.get("about:blank")
     assert errors(browser) == []

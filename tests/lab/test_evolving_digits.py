@@ -1,4 +1,5 @@
-"""The evolving labels, on images that carry their own number, so that it can be read which ones were drawn."""
+"""The evolving labels, on images that carry their own number, so that it can be read which ones
+were drawn."""
 
 import numpy as np
 import pytest
@@ -14,7 +15,11 @@ TRAIN, TEST = 60000, 10000
 def numbered(first, count):
     """Images of three pixels: their number in base 250."""
     number = np.arange(first, first + count)
-    return np.stack([number % 250, number // 250 % 250, number // 62500], axis=1).astype(np.uint8).reshape(-1, 1, 3)
+    return (
+        np.stack([number % 250, number // 250 % 250, number // 62500], axis=1)
+        .astype(np.uint8)
+        .reshape(-1, 1, 3)
+    )
 
 
 def names(x):
@@ -35,7 +40,9 @@ def test_f_is_the_papers():
     f = chances()
     assert len(f) == 19
     np.testing.assert_allclose(f[[0, 5, 10, 15]], [1.0, 0.5, 0.0, 0.5], atol=1e-12)
-    np.testing.assert_allclose(f, 0.5 + 0.5 * np.cos(np.pi / 10 * np.arange(19)), atol=1e-12)  # another form of it
+    np.testing.assert_allclose(
+        f, 0.5 + 0.5 * np.cos(np.pi / 10 * np.arange(19)), atol=1e-12
+    )  # another form of it
     assert round(ceiling(), 4) == 0.8073
 
 
@@ -61,13 +68,17 @@ def test_no_image_twice_in_a_time_step_and_other_images_in_the_next(images):
 
 def test_the_clean_protocol_never_shows_an_image_in_two_parts(images):
     drawn = {
-        part: np.unique(np.concatenate([names(labelled(t, part, "clean", 5000).x) for t in range(19)]))
+        part: np.unique(
+            np.concatenate([names(labelled(t, part, "clean", 5000).x) for t in range(19)])
+        )
         for part in evolving.PARTS
     }
     assert drawn["train"].max() < 50000 <= drawn["validation"].min()
     assert drawn["validation"].max() < TRAIN <= drawn["test"].min()
     test = names(labelled(0, "test", "paper", 5000).x)
-    assert test.max() < TRAIN  # as printed: test images are MNIST's training images, so that they meet again
+    assert (
+        test.max() < TRAIN
+    )  # as printed: test images are MNIST's training images, so that they meet again
     assert np.isin(test, names(labelled(0, "train", "paper", 10000).x)).any()
 
 
@@ -91,9 +102,13 @@ def test_the_same_bits_at_every_call_and_others_for_every_argument(images):
 def test_what_cannot_be_drawn_is_refused(images):
     with pytest.raises(ValueError, match=r"rows must be at most 10000, .* Got 10001\."):
         evolving_mnist("test", "clean", 10001)
-    with pytest.raises(ValueError, match=r"protocol must be one of 'paper', 'clean'\. Got 'dirty'\."):
+    with pytest.raises(
+        ValueError, match=r"protocol must be one of 'paper', 'clean'\. Got 'dirty'\."
+    ):
         evolving_mnist(protocol="dirty")
-    with pytest.raises(ValueError, match=r"part must be one of 'train', 'validation', 'test'\. Got 'all'\."):
+    with pytest.raises(
+        ValueError, match=r"part must be one of 'train', 'validation', 'test'\. Got 'all'\."
+    ):
         evolving_mnist("all")
 
 

@@ -55,7 +55,9 @@ def test_what_needs_no_training_scores_as_the_notes_say(outcome):
 
 def test_the_whole_test_path_without_training():
     paper = PROFILES["paper"]
-    runs = {kind: _watch((paper, "paper", kind, {}, 0, paper.last), Quiet(), kind) for kind in FIXED}
+    runs = {
+        kind: _watch((paper, "paper", kind, {}, 0, paper.last), Quiet(), kind) for kind in FIXED
+    }
     found = {kind: f"{_test(paper, clip(), run):.4f}" for kind, run in runs.items()}
     assert found == {"persistence": "0.2162", "shrinkage": "0.1932", "loop": "0.0341"}
 
@@ -101,13 +103,19 @@ def test_a_setting_that_diverges_is_never_chosen():
         "validate-dropconnect_diagonal-0": first_pass(SMOKE, clip(), result),
         "validate-dropconnect_diagonal-1": 9.0,
     }
-    assert _best([setting, {"learning_rate": 1.0}], "dropconnect_diagonal", marks) == {"learning_rate": 1.0}
+    assert _best([setting, {"learning_rate": 1.0}], "dropconnect_diagonal", marks) == {
+        "learning_rate": 1.0
+    }
 
 
-@pytest.mark.filterwarnings("ignore:.* not finite and were undone")  # before there are enough of them to give up
+@pytest.mark.filterwarnings(
+    "ignore:.* not finite and were undone"
+)  # before there are enough of them to give up
 def test_a_filter_that_diverges_costs_its_row_and_not_the_run(outcome, tmp_path):
     wild = replace(SMOKE, learning_rate=1e30, jump_probs=(0.25,))
-    result = _watch((wild, "paper", "hmnn_paper", grid(wild, "hmnn_paper")[0], 0, 152), Quiet(), "part")
+    result = _watch(
+        (wild, "paper", "hmnn_paper", grid(wild, "hmnn_paper")[0], 0, 152), Quiet(), "part"
+    )
     assert np.isnan(result["sd"]).all()
     found = EXPERIMENT.run(wild, 0, Quiet())
     assert np.isnan(found.metrics["M"]["hmnn_paper"])
@@ -124,7 +132,8 @@ def test_a_filter_that_diverges_costs_its_row_and_not_the_run(outcome, tmp_path)
     [
         (
             {"validate_from": 30},
-            r"window, validate_from, test_from, last must rise in this order\. Got 36, 30, 150, 152",
+            r"window, validate_from, test_from, last must rise in "
+            r"this order\. Got 36, 30, 150, 152",
         ),
         ({"test_from": 154}, "must rise in this order"),
         ({"protocols": ("clean",)}, r"protocols must be 'paper', or 'paper' and 'clean'\. Got"),
@@ -142,7 +151,9 @@ def test_what_a_search_says_is_best_is_what_a_run_then_takes():
         point = search_points.point(EXPERIMENT.search["hmnn"], kind, 0, 3)
         told = settings.override(Config(), settings.words(point))
         fields = {"jump_prob": "jump_probs", "memory": "memories", "keep": "keeps"}
-        assert grid(told, "hmnn_paper") == [{name: point[field][0] for name, field in fields.items()}]
+        assert grid(told, "hmnn_paper") == [
+            {name: point[field][0] for name, field in fields.items()}
+        ]
 
 
 def test_the_score_of_a_search_sees_no_test_frame():

@@ -105,7 +105,9 @@ def test_a_filter_has_the_same_bits_in_children_here_and_from_the_disk(tmp_path)
     assert list(there) == ["line-1", "line-2"]
     assert there["line-1"]["pair"] == [1, None]
     assert set(there["line-1"]["weights"]) == {"location", "rho"}
-    assert not np.array_equal(*(jax.tree.leaves(there[name]["weights"])[0] for name in there))  # seeds matter
+    assert not np.array_equal(
+        *(jax.tree.leaves(there[name]["weights"])[0] for name in there)
+    )  # seeds matter
     assert monitor.steps == [6, 6]
     again = Counting(Quiet(tmp_path, {}, 2))
     same(here, jobs.run(work, again, 2))
@@ -126,7 +128,9 @@ def test_a_killed_child_is_named_and_the_run_goes_on(straight, tmp_path):
     with pytest.raises(JobError) as failed:
         jobs.run(walks(marks), keeper, 2)
     assert str(failed.value) == "Job 'walk-2' failed: weights must be heavy. Got light."
-    assert "in walk" in "".join(traceback.format_exception(failed.value))  # for whoever looks for the mistake
+    assert "in walk" in "".join(
+        traceback.format_exception(failed.value)
+    )  # for whoever looks for the mistake
     (marks / "fail-walk-2").unlink()
     same(jobs.run(walks(marks), keeper), straight)
 
@@ -137,7 +141,8 @@ from pathlib import Path
 sys.path.insert(0, {tests!r})
 from test_jobs import Quiet, jobs, walks
 if __name__ == "__main__":
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # in a background job of a shell it is ignored
+    # A background job of a shell ignores it.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     jobs.run(walks(Path("marks")), Quiet(Path("kept"), {{}}, 2), 2)
 """
 
@@ -162,15 +167,23 @@ def test_a_killed_parent_takes_its_children_along_and_ctrl_c_is_quiet(straight, 
         for mark in marks.glob("*.pid"):
             mark.unlink()
         command = [sys.executable, "parent.py"]
-        parent = subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True, start_new_session=True)
+        parent = subprocess.Popen(
+            command, cwd=tmp_path, stderr=subprocess.PIPE, text=True, start_new_session=True
+        )
         deadline = time.monotonic() + 400
-        while len(list(marks.glob("*.pid"))) < 1 and time.monotonic() < deadline and parent.poll() is None:
+        while (
+            len(list(marks.glob("*.pid"))) < 1
+            and time.monotonic() < deadline
+            and parent.poll() is None
+        ):
             time.sleep(0.01)
         assert alive(marks)
         os.kill(parent.pid, number) if number == signal.SIGKILL else os.killpg(parent.pid, number)
         _, said = parent.communicate(timeout=400)
         assert parent.returncode == -number
-        assert said.count("Traceback") == (number == signal.SIGINT)  # the parent's own; the children say nothing
+        assert said.count("Traceback") == (
+            number == signal.SIGINT
+        )  # the parent's own; the children say nothing
         while alive(marks) and time.monotonic() < deadline:
             time.sleep(0.01)
         assert alive(marks) == []
@@ -183,7 +196,11 @@ def test_a_stop_here_and_in_children_keeps_what_is_done(straight, tmp_path):
         keeper = Quiet(tmp_path / f"kept-{workers}", {}, workers)
         with pytest.raises(KeyboardInterrupt):
             jobs.run(walks(tmp_path / "marks"), Counting(keeper, stop_at=3), workers)
-        assert 3 <= sum(len(keeper.restore(job.name, {"w": np.zeros(4)})[1]) for job in walks(tmp_path)) <= 5
+        assert (
+            3
+            <= sum(len(keeper.restore(job.name, {"w": np.zeros(4)})[1]) for job in walks(tmp_path))
+            <= 5
+        )
         same(jobs.run(walks(tmp_path / "marks"), keeper), straight)
 
 
@@ -197,5 +214,7 @@ def test_what_cannot_be_a_job_is_refused(tmp_path):
         jobs.run([], Quiet(), -1)
     with pytest.raises(JobError, match=r"^Job 'a' failed: state must be made of arrays"):
         jobs.run([Job("a", lie, None, 1)], Quiet())
-    with pytest.raises(JobError, match=r"^Job 'a' failed: TypeError: .*\(test_jobs\.py, line \d+\)\.$"):
+    with pytest.raises(
+        JobError, match=r"^Job 'a' failed: TypeError: .*\(test_jobs\.py, line \d+\)\.$"
+    ):
         jobs.run([Job("a", filter_line, None, 1)], Quiet())

@@ -30,14 +30,19 @@ def test_a_run_scores_every_method_in_every_run(outcome):
 
 
 def test_the_filter_with_correlations_follows_the_weights_and_knows_how_well():
-    """The goal of the experiment, on a short stream of the full size: 50 steps, of which 40 count."""
+    """The goal of the experiment, on a short stream of the full size: 50 steps, of which 40
+    count."""
     config = replace(logistic_drift.PROFILES["paper"], steps=50)
     path = procedure._job((config, "hmnn_full", 5), Quiet(), "hmnn_full")
     scores = procedure._scores(path[None], drifting_weights(50))
     assert scores["rmse"] < 0.25
     assert 0.6 < scores["z_rms"] < 1.5
-    static = procedure._job((replace(config, full_jump_scale=1e-3), "hmnn_full", 5), Quiet(), "static")
-    assert procedure._scores(static[None], drifting_weights(50))["rmse"] > 3.0  # without jumps it stays behind
+    static = procedure._job(
+        (replace(config, full_jump_scale=1e-3), "hmnn_full", 5), Quiet(), "static"
+    )
+    assert (
+        procedure._scores(static[None], drifting_weights(50))["rmse"] > 3.0
+    )  # without jumps it stays behind
 
 
 def test_scores_are_those_of_known_errors():
@@ -70,4 +75,6 @@ def test_validation_data_are_not_those_of_a_run():
     config = SMOKE
     validation = procedure._validation(config, 0)
     assert validation.made["degrees"] == -config.degrees
-    assert validation.made["seed"] not in [100 * seed + i for seed in range(5) for i in range(config.runs)]
+    assert validation.made["seed"] not in [
+        100 * seed + i for seed in range(5) for i in range(config.runs)
+    ]

@@ -1,4 +1,5 @@
-"""The two MNIST experiments at their smallest, the scores they use, and that no choice sees test data."""
+"""The two MNIST experiments at their smallest, the scores they use, and that no choice sees test
+data."""
 
 import json
 from dataclasses import replace
@@ -84,11 +85,16 @@ def test_expected_accuracy_is_the_mean_of_accuracy_over_drawn_labels():
     expected = metrics.expected_accuracy(p, both, np.array([0.7, 0.3]))
     error = np.std(drawn) / np.sqrt(len(drawn))
     assert abs(np.mean(drawn) - expected) < 5 * error
-    assert abs(np.mean(drawn) - metrics.expected_accuracy(p, both[:, ::-1], np.array([0.7, 0.3]))) > 5 * error
+    assert (
+        abs(np.mean(drawn) - metrics.expected_accuracy(p, both[:, ::-1], np.array([0.7, 0.3])))
+        > 5 * error
+    )
 
 
 def test_adaptation_lags_count_steps_after_the_majority_turns():
-    f = chances()  # the majority turns at t = 7 and t = 17, counted from 1; at 6 and 16 there is none
+    f = (
+        chances()
+    )  # the majority turns at t = 7 and t = 17, counted from 1; at 6 and 16 there is none
     follows = np.sign(np.round(f - 0.5, 9))
     assert metrics.adaptation_lags(follows, f).tolist() == [0, 0]
     late = np.concatenate([[1.0], np.roll(follows, 2)[1:]])
@@ -104,7 +110,9 @@ def test_the_rejection_curve_is_the_accuracy_of_the_most_certain():
     doubts = np.array([0.1, 0.9, 0.2, 0.3])
     np.testing.assert_allclose(metrics.rejection_curve(right, doubts, kept), [1, 1, 1, 0.75])
     np.testing.assert_allclose(metrics.rejection_curve(right, -doubts, kept), [0, 0.5, 2 / 3, 0.75])
-    tied = np.minimum(doubts, doubts[right].max())  # some right answers and the wrong one cannot be told apart
+    tied = np.minimum(
+        doubts, doubts[right].max()
+    )  # some right answers and the wrong one cannot be told apart
     curve, turned = (metrics.rejection_curve(right[::s], tied[::s], kept) for s in (1, -1))
     np.testing.assert_allclose(curve, [1, 1, 2.5 / 3, 0.75])
     np.testing.assert_allclose(curve, turned)  # the order of the rows says nothing
@@ -135,10 +143,14 @@ def test_the_record_of_the_evolving_classifier(evolving):
     for protocol in ("paper", "clean"):
         assert list(found[protocol]) == list(EVERY)
         for scores in found[protocol].values():
-            assert np.isfinite([scores[k] for k in ("accuracy", "expected_accuracy", "nll", "ece")]).all()
+            assert np.isfinite(
+                [scores[k] for k in ("accuracy", "expected_accuracy", "nll", "ece")]
+            ).all()
             assert np.shape(scores["by_step"]["accuracy"]) == (SMOKE.steps,)
             assert np.mean(scores["by_seed"]["nll"]) == pytest.approx(scores["nll"])
-        assert np.mean([s["expected_accuracy"] for s in found[protocol].values()]) > 0.25  # chance is 0.1
+        assert (
+            np.mean([s["expected_accuracy"] for s in found[protocol].values()]) > 0.25
+        )  # chance is 0.1
         pair = found["paired"][protocol]["hmnn - vcl"]["accuracy"]
         assert pair["lower"] < pair["mean"] < pair["upper"]
         by_seed = [found[protocol][m]["by_seed"]["accuracy"] for m in ("hmnn", "vcl")]
@@ -199,7 +211,9 @@ def test_every_method_has_as_many_settings_as_ours_and_its_own_come_first():
             tried = entries.tried(config, method)
             assert len(tried) == 16
             assert len({tuple(setting.items()) for setting in tried}) == 16
-            assert tried[0] == {field: getattr(entries.own(config, method), field) for field in tried[0]}
+            assert tried[0] == {
+                field: getattr(entries.own(config, method), field) for field in tried[0]
+            }
     assert {(s["memory"], s["keep"]) for s in entries.tried(paper, "hmnn")} == {
         (a, g) for a in (0.25, 0.5, 0.75, 1.0) for g in (0.25, 0.5, 0.75, 1.0)
     }
@@ -211,17 +225,24 @@ def test_every_method_but_the_one_that_cannot_follow_has_a_recipe_search_and_rea
     searched = dict(evolving_procedure.RECIPES.values())
     assert set(searched) == set(EVERY) - {"bbp_once"}
     points_ = [
-        [search_points.point(evolving_procedure.SEARCH[f"recipe{name}"], "random", 0, i) for i in range(24)]
+        [
+            search_points.point(evolving_procedure.SEARCH[f"recipe{name}"], "random", 0, i)
+            for i in range(24)
+        ]
         for name in ("", "-bbp", "-vcl", "-kurle")
     ]
     assert points_[0] == points_[1] == points_[2]  # nobody is luckier in what is tried
-    assert [list(point.values()) for point in points_[3]] == [list(point.values()) for point in points_[0]]
+    assert [list(point.values()) for point in points_[3]] == [
+        list(point.values()) for point in points_[0]
+    ]
     for (
         method,
         grid,
     ) in searched.items():  # an unread field would make a search smaller than it looks
         for field, values in grid.items():
-            built = {made(replace(OURS, recipes="one", **{field: value}), method) for value in values}
+            built = {
+                made(replace(OURS, recipes="one", **{field: value}), method) for value in values
+            }
             assert len(built) == (1 if (method, field) == ("vcl", "jump_scale") else len(values)), (
                 method,
                 field,
@@ -234,10 +255,14 @@ def test_each_method_has_its_own_recipe_unless_told_otherwise(monkeypatch):
     (job,) = evolving_procedure._tests(config, "paper", "vcl", {}, 0)
     assert (job.argument[0].learning_rate, job.argument[0].epochs) == (3e-4, 100)
     assert entries.tried(config, "vcl")[0]["learning_rate"] == 3e-4
-    (job,) = evolving_procedure._tests(config, "paper", "vcl", {"learning_rate": 1e-3}, 0)  # what validation chose
+    (job,) = evolving_procedure._tests(
+        config, "paper", "vcl", {"learning_rate": 1e-3}, 0
+    )  # what validation chose
     assert (job.argument[0].learning_rate, job.argument[0].epochs) == (1e-3, 100)
     assert made(job.argument[0], "vcl") == made(replace(OURS, recipes="one", epochs=100), "vcl")
-    (job,) = evolving_procedure._tests(replace(config, epochs=7), "paper", "vcl", {}, 0)  # what a user has set
+    (job,) = evolving_procedure._tests(
+        replace(config, epochs=7), "paper", "vcl", {}, 0
+    )  # what a user has set
     assert (job.argument[0].learning_rate, job.argument[0].epochs) == (3e-4, 7)
     assert made(replace(OURS, recipes="one"), "vcl") != made(OURS, "vcl")
     assert made(replace(OURS, recipes="one"), "hmnn") == made(OURS, "hmnn")
@@ -248,7 +273,9 @@ def test_each_method_has_its_own_recipe_unless_told_otherwise(monkeypatch):
 def test_a_search_moves_around_its_config_and_no_recipe_that_was_found_before(monkeypatch):
     seen = []
     monkeypatch.setitem(entries.OWN, "vcl", {"learning_rate": 3e-4})
-    monkeypatch.setattr(evolving_procedure, "build", lambda config, method: seen.append(config) or 1 / 0)
+    monkeypatch.setattr(
+        evolving_procedure, "build", lambda config, method: seen.append(config) or 1 / 0
+    )
     with pytest.raises(ZeroDivisionError):
         evolving_procedure.score("vcl", OURS, 0, lambda step, value: None)
     assert seen[0].recipes == "one"
@@ -307,7 +334,9 @@ def test_a_cosine_ends_each_time_step_at_rest_and_is_one_object():
 @needs_mnist
 def test_a_filter_with_a_cosine_learns():
     config = replace(SMOKE, schedule="cosine", optimiser="adam", learning_rate=1e-2, steps=2)
-    found = evolving_procedure._follow((config, "clean", "vcl", 0, ("validation",)), Quiet(), "cosine")
+    found = evolving_procedure._follow(
+        (config, "clean", "vcl", 0, ("validation",)), Quiet(), "cosine"
+    )
     assert found[1]["validation"]["accuracy"] > 0.3
 
 
@@ -329,7 +358,9 @@ def test_the_record_of_variational_dropconnect(vdc, tmp_path):
         other = {"mean": "sampled", "sampled": "mean"}[scores["point"]]
         assert scores["validation"] >= scores[f"{other}_validation"]
         assert scores["test"] == scores[f"{scores['point']}_test"]
-        assert scores["rejection"]["epistemic"][-1] == pytest.approx(scores["sampled_test"])  # nothing withheld
+        assert scores["rejection"]["epistemic"][-1] == pytest.approx(
+            scores["sampled_test"]
+        )  # nothing withheld
     json.dumps(records.plain(vdc.metrics), allow_nan=False)
     pair = vdc.metrics["paired"]["0.5 - 1.0"]
     assert pair["mean"] == pytest.approx(vdc.metrics["0.5"]["test"] - vdc.metrics["1.0"]["test"])
@@ -355,9 +386,15 @@ def test_validation_chooses_between_the_mean_and_draws_and_not_the_test():
 
 @needs_mnist
 def test_without_a_prior_a_few_images_are_learnt():
-    """512 images say less than the prior of 13000 weights, so that the smoke profile itself stays near chance."""
+    """512 images say less than the prior of 13000 weights, so that the smoke profile itself stays
+    near chance."""
     config = replace(VDC, temperature=0.0, learning_rates=(2e-3,), epochs=50)
-    assert vdc_procedure._train((vdc_config.each(config, {})["1.0"], 0), Quiet(), "free")["validation"][-1] > 0.4
+    assert (
+        vdc_procedure._train((vdc_config.each(config, {})["1.0"], 0), Quiet(), "free")[
+            "validation"
+        ][-1]
+        > 0.4
+    )
 
 
 @needs_mnist
@@ -371,7 +408,9 @@ def test_a_stopped_training_goes_on_to_the_same_bits(tmp_path):
 @needs_mnist
 def test_the_score_of_a_trial_sees_no_test_data_and_is_told_chunk_by_chunk(monkeypatch):
     asked, part, told = [], vdc_procedure.part, []
-    monkeypatch.setattr(vdc_procedure, "part", lambda config, name: asked.append(name) or part(config, name))
+    monkeypatch.setattr(
+        vdc_procedure, "part", lambda config, name: asked.append(name) or part(config, name)
+    )
     config = replace(VDC, **{field: values[0] for field, values in vdc_config.GRID.items()})
     value = vdc_procedure.SEARCH["0.5"].score(config, 0, lambda *said: told.append(said))
     assert set(asked) == {"train", "validation"}
@@ -388,12 +427,15 @@ def fixed(seeds, i, weights, family):
 
 
 def test_short_steps_of_bayes_by_backprop_are_one_long_descent():
-    """With the noise held fixed, 4 steps of 5 epochs and one of 20 end at the same theta, as k chunks of epochs must.
+    """With the noise held fixed, 4 steps of 5 epochs and one of 20 end at the same theta, as k
+    chunks of epochs must.
 
     Not so where the prior follows the posterior: VCL is the control.
     """
     rng = np.random.default_rng(0)
-    data = Dataset(rng.normal(size=(64, 5)).astype(np.float32), rng.integers(0, 3, 64).astype(np.int32))
+    data = Dataset(
+        rng.normal(size=(64, 5)).astype(np.float32), rng.integers(0, 3, 64).astype(np.int32)
+    )
 
     def end(method, steps, epochs, **law):
         options = {
@@ -430,7 +472,10 @@ ENDED_EARLY = ({"2": 0.9, "6": 0.97}, {"2": 0.1, "6": 0.98}, {"2": 0.99})
 
 def test_settings_come_from_the_best_trial_of_each_keep(tmp_path):
     for keep, rate in (("0.5", 1e-4), ("1.0", 1e-5)):
-        pruned = [trial(8 + k, None) | {"state": "pruned", "reports": reports} for k, reports in enumerate(ENDED_EARLY)]
+        pruned = [
+            trial(8 + k, None) | {"state": "pruned", "reports": reports}
+            for k, reports in enumerate(ENDED_EARLY)
+        ]
         trials = [*pruned, trial(0, 0.97), trial(3, 0.98, learning_rates=[rate])]
         record = {"experiment": "vdc-mnist", "method": keep, "trials": trials}
         (tmp_path / f"{keep}.json").write_text(json.dumps(record))
@@ -456,9 +501,13 @@ def test_settings_come_from_the_best_trial_of_each_keep(tmp_path):
         (2,),
         (1e-5,),
     )  # the best trial's, with fewer draws
-    with pytest.raises(ValueError, match=r"search must be a search with a trial of keep = 1\.0 that came"):
+    with pytest.raises(
+        ValueError, match=r"search must be a search with a trial of keep = 1\.0 that came"
+    ):
         vdc_config.read(replace(VDC, search=f"{tmp_path}/0.5.json"))
-    with pytest.raises(ValueError, match=r"search must be a search\.json of `hmnn sweep vdc-mnist`\. Got"):
+    with pytest.raises(
+        ValueError, match=r"search must be a search\.json of `hmnn sweep vdc-mnist`\. Got"
+    ):
         vdc_config.read(replace(VDC, search=str(tmp_path / "nowhere.json")))
 
 
@@ -478,7 +527,9 @@ def test_a_setting_is_refused_where_a_search_would_find_it_and_one_keep_has_one_
 def test_a_run_that_goes_on_has_the_settings_it_began_with(tmp_path):
     vdc_procedure._as_begun(keeper := Quiet(tmp_path), {"0.5": {"samples": (1,)}})
     vdc_procedure._as_begun(keeper, {"0.5": {"samples": (1,)}})
-    with pytest.raises(ValueError, match=r"^search must be such that this run keeps the settings it began with, "):
+    with pytest.raises(
+        ValueError, match=r"^search must be such that this run keeps the settings it began with, "
+    ):
         vdc_procedure._as_begun(keeper, {"0.5": {"samples": (5,)}})
     vdc_procedure._as_begun(Quiet(), {"0.5": {"samples": (5,)}})
 
@@ -488,12 +539,16 @@ def test_what_a_search_says_is_best_is_what_a_run_then_takes():
         found = experiment.SEARCH[name]
         point = search_points.point(found, "paper", 0, 0)
         config = experiment.PROFILES[profile]
-        return settings.override(config, settings.words(point | found.fixed)), replace(config, **point)
+        return settings.override(config, settings.words(point | found.fixed)), replace(
+            config, **point
+        )
 
     for keep in ("0.25", "1.0"):
         told, searched = hinted(vdc_mnist, keep, "paper")
         vdc_config.refuse_both(told)
-        assert vdc_config.each(told, {}) == {keep: replace(vdc_config.each(searched, {})[keep], trials=0)}
+        assert vdc_config.each(told, {}) == {
+            keep: replace(vdc_config.each(searched, {})[keep], trials=0)
+        }
     for name, method in (("vcl", "vcl"), ("recipe", "hmnn"), ("recipe-ewc", "ewc")):
         for profile in ("paper", "ours"):
             told, searched = hinted(evolving_mnist, name, profile)
@@ -509,13 +564,17 @@ def test_a_run_searches_first_keeps_what_it_tried_and_does_not_try_it_again(tmp_
     outcome = vdc_procedure.run(config, 0, Quiet(tmp_path / "new"))
     tried = outcome.metrics["tried"]["1.0"]
     assert len(tried) == 2
-    best = max((trial for trial in tried if trial["state"] == "complete"), key=lambda trial: trial["value"])
+    best = max(
+        (trial for trial in tried if trial["state"] == "complete"), key=lambda trial: trial["value"]
+    )
     assert outcome.chosen["1.0"]["jump_scales"] == best["settings"]["jump_scales"][0]
     assert said[0].startswith("search of 2 trials: about")
     again = vdc_procedure.run(config, 0, Quiet(tmp_path / "new"))
     assert again.metrics["tried"] == outcome.metrics["tried"]
     assert len(said) == 3  # the second run has nothing to search, and says only that no job is left
-    short = vdc_procedure.run(replace(config, trials=1, search_epochs=2), 0, Quiet())  # its trial tells nothing
+    short = vdc_procedure.run(
+        replace(config, trials=1, search_epochs=2), 0, Quiet()
+    )  # its trial tells nothing
     assert "trials" not in short.view or not short.view["trials"]
     with pytest.raises(ValueError, match=r"trials must be a whole number of at least 0\. Got -1\."):
         vdc_procedure.run(replace(config, trials=-1), 0, Quiet())
@@ -527,7 +586,9 @@ def test_one_value_for_all_keeps_or_one_for_each():
         ((0.5,), (1e-3,), (5,)),
         ((1.0,), (1e-4,), (5,)),
     ]
-    with pytest.raises(ValueError, match=r"samples must be 1 or 2 values, as many as keeps\. Got \(1, 2, 5\)\."):
+    with pytest.raises(
+        ValueError, match=r"samples must be 1 or 2 values, as many as keeps\. Got \(1, 2, 5\)\."
+    ):
         vdc_config.each(replace(VDC, samples=(1, 2, 5)), {})
     with pytest.raises(ValueError, match=r"epochs must be a multiple of 5\. Got 7\."):
         vdc_config.each(replace(VDC, epochs=7), {})
@@ -537,7 +598,9 @@ def test_the_forecast_counts_what_is_left(tmp_path):
     keeper = Quiet(tmp_path, {}, workers=2)
     work = [Job(name, None, None, 4) for name in ("one", "two", "three")]
     cost = {"one": 100.0, "two": 60.0, "three": 50.0}
-    assert duration.tell(keeper, work, cost) == 110.0  # the third begins when the second ends, not half of it before
+    assert (
+        duration.tell(keeper, work, cost) == 110.0
+    )  # the third begins when the second ends, not half of it before
     assert duration.tell(Quiet(), work, cost) == 210.0
     keeper.checkpoint("three", {"w": np.ones(2)}, [1.0, 2.0])
     assert duration.tell(keeper, work, cost) == 100.0

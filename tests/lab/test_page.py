@@ -57,7 +57,9 @@ def test_hostile_text_is_text():
     assert [a["src"] for a in scripts] == [document.THEME, *document.SCRIPTS]
     assert seen.all("img") == []
     assert {a["href"][0] for a in seen.all("a")} == {"#"}
-    assert [name for _, attributes in seen.elements for name in attributes if name.startswith("on")] == []
+    assert [
+        name for _, attributes in seen.elements for name in attributes if name.startswith("on")
+    ] == []
     assert sum(HOSTILE in text for text in seen.texts) >= 12
     assert [json.loads(text) for text in seen.data if text][-1]["csv"]["rows"] == [[HOSTILE]]
 
@@ -66,7 +68,9 @@ def test_negative_control_the_reader_sees_what_unescaped_text_would_make():
     assert [a["src"] for a in Reader(f"<p>{HOSTILE}</p>").all("img")] == ["x"]
 
 
-@pytest.mark.parametrize("value", [HOSTILE, {HOSTILE: [HOSTILE, "<!--", "]]>", "\u2029", "\ud800", 1e-300]}])
+@pytest.mark.parametrize(
+    "value", [HOSTILE, {HOSTILE: [HOSTILE, "<!--", "]]>", "\u2029", "\ud800", 1e-300]}]
+)
 def test_data_comes_back_and_cannot_end_its_element(value):
     text = markup.data(value).text
     assert not re.search("[<>&\u2028\u2029]", text)
@@ -86,7 +90,12 @@ def test_anchors_are_unique_and_lead_somewhere():
     ids = [a["id"] for _, a in seen.elements if "id" in a]
     assert len(ids) == len(set(ids))
     wanted = [a["href"][1:] for a in seen.all("a")]
-    wanted += [a[key] for _, a in seen.elements for key in ("aria-labelledby", "aria-describedby") if key in a]
+    wanted += [
+        a[key]
+        for _, a in seen.elements
+        for key in ("aria-labelledby", "aria-describedby")
+        if key in a
+    ]
     assert len(wanted) > 30
     assert set(wanted) <= set(ids)
 
@@ -106,7 +115,9 @@ def test_a_screen_reader_finds_its_way():
 def test_every_figure_says_how_it_was_made():
     text = document.render(made_sections.entries(), []).decode()
     for figure in re.findall("<figure.*?</figure>", text, re.DOTALL)[:3]:
-        assert re.search(r"Made by <code>hmnn run [\w-]+</code>, seed 0; <a href=\"#[\w-]+-settings\">", figure)
+        assert re.search(
+            r"Made by <code>hmnn run [\w-]+</code>, seed 0; <a href=\"#[\w-]+-settings\">", figure
+        )
     assert "<dt>config.memory</dt><dd>0.5000</dd>" in text
 
 
@@ -145,7 +156,9 @@ def test_a_film_with_a_picture_missing_is_refused():
     film = made_sections.film()
     short = film._replace(labels=film.labels[:-1])
     entry = document.entry({}, made_sections.sections()[0]._replace(figures=[short]))
-    with pytest.raises(ValueError, match=r"pictures of 'truth' must be as many as labels, 5. Got 6"):
+    with pytest.raises(
+        ValueError, match=r"pictures of 'truth' must be as many as labels, 5. Got 6"
+    ):
         document.render([entry], [])
 
 
@@ -158,7 +171,9 @@ def test_a_page_is_written_whole_and_replaces_only_a_page(tmp_path):
     assert "two-moons" not in (out / "index.html").read_text()
     (out / "thesis.txt").write_text("mine")
     before = {path.name: path.read_bytes() for path in out.iterdir()}
-    with pytest.raises(ValueError, match=r"--out must be a new or empty folder, or that of a report. Got"):
+    with pytest.raises(
+        ValueError, match=r"--out must be a new or empty folder, or that of a report. Got"
+    ):
         writing.write(made_sections.entries(), out)
     assert {path.name: path.read_bytes() for path in out.iterdir()} == before
     assert list(tmp_path.iterdir()) == [out]
@@ -188,7 +203,8 @@ def test_the_wheel_has_the_page(tmp_path):
     )
     names = zipfile.ZipFile(next(tmp_path.glob("*.whl"))).namelist()
     assert {
-        f"hmnn/lab/page/assets/{name}" for name in (document.STYLE, document.THEME, *document.SCRIPTS, document.LIVE)
+        f"hmnn/lab/page/assets/{name}"
+        for name in (document.STYLE, document.THEME, *document.SCRIPTS, document.LIVE)
     } <= set(names)
 
 
@@ -296,14 +312,18 @@ def hmnn(*arguments, cwd, before=""):
 
 def test_the_command_makes_the_page_of_the_records_of_this_project(tmp_path):
     done = hmnn("report", str(ROOT / "results"), "--out", "site", cwd=tmp_path)
-    assert (done.returncode, done.stdout.strip()) == (0, f"wrote {tmp_path / 'site/index.html'}"), done.stderr
+    assert (done.returncode, done.stdout.strip()) == (0, f"wrote {tmp_path / 'site/index.html'}"), (
+        done.stderr
+    )
     weight = sum(path.stat().st_size for path in (tmp_path / "site").iterdir())
     assert 4e6 < weight < 15e6
     seen = Reader((tmp_path / "site/index.html").read_text())
     records = list((ROOT / "results").glob("*/record*.json"))
     assert len(seen.all("section")) == len(records) + 1
     assert len(seen.all("figure")) >= len(records)
-    assert [a["href"] for a in seen.all("a") if a.get("href") in ("#two-moons", "#two-moons-2", "#flag")]
+    assert [
+        a["href"] for a in seen.all("a") if a.get("href") in ("#two-moons", "#two-moons-2", "#flag")
+    ]
 
 
 def test_without_plotly_one_sentence_says_what_to_install(tmp_path):
@@ -334,7 +354,9 @@ def test_without_plotly_one_sentence_says_what_to_install(tmp_path):
         ),
     ],
 )
-def test_a_mistake_is_one_sentence_and_leaves_nothing(directory, options, said, tmp_path, monkeypatch):
+def test_a_mistake_is_one_sentence_and_leaves_nothing(
+    directory, options, said, tmp_path, monkeypatch
+):
     monkeypatch.chdir(tmp_path)
     for name, text in (
         ("bad", "{"),

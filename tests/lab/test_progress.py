@@ -1,4 +1,5 @@
-"""What a run tells while it goes on: every time step once, whole lines, also after stops, kills and full disks."""
+"""What a run tells while it goes on: every time step once, whole lines, also after stops, kills and
+full disks."""
 
 import json
 import math
@@ -23,7 +24,8 @@ from hmnn.lab.settings import override
 
 @dataclass(frozen=True)
 class Config:
-    """A walk that does what a file of that name tells it to, once: stop the run, or remove a folder."""
+    """A walk that does what a file of that name tells it to, once: stop the run, or remove a
+    folder."""
 
     steps: int = 4
     folder: str = "."
@@ -47,7 +49,9 @@ def walk(argument, monitor, name):
             monitor.checkpoint(name, state, results)
         if t == 1 and name == "walk-1" and (order := Path(config.folder, "stop")).exists():
             order.unlink()
-            os.kill(os.getppid() if multiprocessing.parent_process() else os.getpid(), signal.SIGTERM)
+            os.kill(
+                os.getppid() if multiprocessing.parent_process() else os.getpid(), signal.SIGTERM
+            )
         monitor.tick(f"{name}, t = {t + 1}")
     return results
 
@@ -56,7 +60,9 @@ def run(config, seed, monitor):
     """Two walks."""
     work = [Job(f"walk-{i}", walk, (config, seed + i), config.steps) for i in (1, 2)]
     found = jobs.run(work, monitor, monitor.workers)
-    metrics = {name: {"last": sums[-1], "none": math.nan, "all": sums} for name, sums in found.items()}
+    metrics = {
+        name: {"last": sums[-1], "none": math.nan, "all": sums} for name, sums in found.items()
+    }
     return Outcome(metrics | {"both": 2}, [{"steps": config.steps}])
 
 
@@ -95,7 +101,9 @@ def told(path):
 def test_a_line_is_whole_and_holds_finite_numbers(tmp_path):
     with Progress(tmp_path, True, []) as progress:
         progress.note("a", 1, {"energy": 2.5, "drift": math.nan, "width": math.inf, "undone": 0})
-        (line,) = map(json.loads, (tmp_path / NAME).read_text().splitlines())  # there before the run has ended
+        (line,) = map(
+            json.loads, (tmp_path / NAME).read_text().splitlines()
+        )  # there before the run has ended
     assert line.pop("time") < 60
     assert line == {"part": "a", "t": 1, "values": {"energy": 2.5, "undone": 0}}
 
@@ -103,7 +111,8 @@ def test_a_line_is_whole_and_holds_finite_numbers(tmp_path):
 def test_a_resumed_run_goes_on_after_a_torn_line_and_tells_nothing_twice(tmp_path):
     path = tmp_path / NAME
     path.write_text(
-        '{"time": 70.5, "part": "a", "t": 1, "values": {"v": 1}}\nnonsense\n{"time": 9, "part": "a", "t": 2, "val'
+        '{"time": 70.5, "part": "a", "t": 1, "values": {"v": 1}}\nnonsense\n'
+        '{"time": 9, "part": "a", "t": 2, "val'
     )
     with Progress(tmp_path, False, []) as progress:
         for t in (1, 2, 3, 3):
@@ -141,7 +150,9 @@ def test_a_full_disk_costs_the_file_and_not_the_run(tmp_path):
                 match=r"^progress\.jsonl failed and is told nothing more; the run goes",
             ):
                 progress.note("a", 2, {"v": 1.0})
-            progress.note("a", 3, {"v": 1.0})  # without a word: a second warning would be an error here
+            progress.note(
+                "a", 3, {"v": 1.0}
+            )  # without a word: a second warning would be an error here
         finally:
             resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     assert (tmp_path / NAME).stat().st_size == size + 10  # torn
@@ -191,7 +202,9 @@ def test_a_stop_loses_no_note_of_a_time_step_that_was_kept(workers, tmp_path):
 
 def test_what_an_info_has_to_tell():
     model = hmnn.hmnn(hmnn.linear(2), "gaussian", epochs=1)
-    _, info = model.step(model.init(0), hmnn.Dataset(np.ones((8, 2), np.float32), np.ones((8, 1), np.float32)))
+    _, info = model.step(
+        model.init(0), hmnn.Dataset(np.ones((8, 2), np.float32), np.ones((8, 1), np.float32))
+    )
     found = diagnostics.plain(diagnostics.numbers(info))
     assert found["free_energy"] == float(info.free_energy)
     assert found["drift.weight"] == float(info.drift_by_leaf.weight)
@@ -207,7 +220,9 @@ def test_every_part_of_the_moons_tells_every_time_step():
     monitor = Listening()
     two_moons.EXPERIMENT.run(override(two_moons.PROFILES["smoke"], small), 0, monitor)
     heard = [entry for entry in monitor.heard if isinstance(entry, tuple)]
-    assert [(part, t) for part, t, _ in heard] == [(part, t) for part in ("separated", "overlapping") for t in (1, 2)]
+    assert [(part, t) for part, t, _ in heard] == [
+        (part, t) for part in ("separated", "overlapping") for t in (1, 2)
+    ]
     expected = {
         "free_energy",
         "mean_scale",

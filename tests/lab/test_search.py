@@ -1,4 +1,5 @@
-"""Searches: every point once, also over two workers and a stop; trials that fall behind end early."""
+"""Searches: every point once, also over two workers and a stop; trials that fall behind end
+early."""
 
 import json
 import os
@@ -50,7 +51,9 @@ def run(config, seed, monitor):
     monitor.total(1)
     monitor.tick("one")
     metrics = {"rate": config.rate, "layers": config.layers}
-    return Outcome(metrics, [metrics], [{"what": "rate", "ours": config.rate, "paper": 0.3}], {"a": 1})
+    return Outcome(
+        metrics, [metrics], [{"what": "rate", "ours": config.rate, "paper": 0.3}], {"a": 1}
+    )
 
 
 GRID = {"rate": (0.1, 0.3, 0.7), "width": (2, 4, 8), "layers": ((3,), (3, 3))}
@@ -101,23 +104,28 @@ def test_a_grid_in_two_workers_is_tried_whole_and_only_once(hmnn, toy):
     assert code == 0, said
     found = json.loads(Path("found/search.json").read_text())
     assert len(tried(marks)) == 18
-    assert len({mark.name.rsplit("-", 1)[1] for mark in marks.iterdir() if mark.name[0].isdigit()}) == 2  # processes
+    assert (
+        len({mark.name.rsplit("-", 1)[1] for mark in marks.iterdir() if mark.name[0].isdigit()})
+        == 2
+    )  # processes
     assert (
         found["best"]["value"],
         found["best"]["settings"]["rate"],
         found["best"]["settings"]["width"],
-    ) == (
-        0,
-        0.3,
-        8,
-    )
-    assert {(t["settings"]["rate"] == 0.7, t["error"]) for t in found["trials"] if t["state"] == "failed"} == {
-        (True, "The filter refused every update.")
-    }
+    ) == (0, 0.3, 8)
+    assert {
+        (t["settings"]["rate"] == 0.7, t["error"])
+        for t in found["trials"]
+        if t["state"] == "failed"
+    } == {(True, "The filter refused every update.")}
     assert "hmnn run toy --profile paper --seed 0 --set rate=0.3 --set width=8 --set layers=" in out
-    assert out.split("the best: ")[1].splitlines()[0].endswith("--set marks=there")  # what a run is told besides
+    assert (
+        out.split("the best: ")[1].splitlines()[0].endswith("--set marks=there")
+    )  # what a run is told besides
     assert {"versions", "command", "seed", "direction"} <= set(found)
-    code, _, said = hmnn("sweep", "toy", "--workers", "2", "--out", "found")  # nothing is left to try
+    code, _, said = hmnn(
+        "sweep", "toy", "--workers", "2", "--out", "found"
+    )  # nothing is left to try
     assert code == 0, said
     assert len(tried(marks)) == 18
     again = json.loads(Path("found/search.json").read_text())
@@ -143,14 +151,18 @@ def test_a_search_that_was_stopped_goes_on(hmnn, toy):
     assert code == 130
     again = shlex.split(said.splitlines()[-1].removeprefix("hmnn: stopped; go on with: "))
     assert again == ["hmnn", *arguments]
-    Path("a folder/search.journal.lock").symlink_to("a folder/search.journal")  # as after a kill amid a write
+    Path("a folder/search.journal.lock").symlink_to(
+        "a folder/search.journal"
+    )  # as after a kill amid a write
     before = tried(marks)
     code, _, said = hmnn(*arguments)
     assert code == 0, said
     after = tried(marks)
     assert len(before) < len(after) == 6
     assert set(before) < set(after)  # nothing twice
-    expected = [search_points.point(EXPERIMENTS["toy"].search["stops"], "random", 0, i) for i in range(6)]
+    expected = [
+        search_points.point(EXPERIMENTS["toy"].search["stops"], "random", 0, i) for i in range(6)
+    ]
     assert sorted(f"{p['rate']}-{p['width']}" for p in expected) == after
 
 
@@ -166,7 +178,9 @@ def test_a_trial_that_falls_behind_ends_early_and_without_reports_none_does(toy,
         ended = {mark.name for mark in marks.iterdir() if mark.name.startswith("ended")}
         assert len(ended) == 6 or not silent
         if not silent:
-            assert any(f"ended-{rate}-{width}" not in ended for rate in (0.1, 0.3) for width in (2, 4))
+            assert any(
+                f"ended-{rate}-{width}" not in ended for rate in (0.1, 0.3) for width in (2, 4)
+            )
             assert "ended-0.3-8" in ended
 
 
@@ -241,14 +255,18 @@ def test_a_mistake_is_one_sentence_and_leaves_nothing(hmnn, toy, arguments, said
     assert [mark.name for mark in toy[1].iterdir()] == ["file"]
 
 
-def test_an_unknown_field_in_a_search_and_other_settings_in_a_storage_are_refused(toy, tmp_path, monkeypatch):
+def test_an_unknown_field_in_a_search_and_other_settings_in_a_storage_are_refused(
+    toy, tmp_path, monkeypatch
+):
     config, _ = toy
     wrong = Search({"speed": (1,)}, {}, score, "minimize")
     with pytest.raises(ValueError, match="The search has an unknown field 'speed'"):
         search.check(wrong, "paper", config)
     one = EXPERIMENTS["toy"].search["linear"]
     search.open_("a", one, "paper", config, 0, 3, None, tmp_path)
-    with pytest.raises(ValueError, match="its folder must be given the config of the search it has"):
+    with pytest.raises(
+        ValueError, match="its folder must be given the config of the search it has"
+    ):
         search.open_("a", one, "paper", replace(config, width=5), 0, 3, None, tmp_path)
     monkeypatch.setitem(sys.modules, "optuna", None)
     with pytest.raises(ValueError, match=r"^A search needs Optuna: pip install 'hmnn\[lab\]'\.$"):
@@ -267,13 +285,17 @@ def test_settings_are_put_in_recorded_and_asked_for_at_resume(hmnn):
         3,
     )
     assert record["chosen"] == {"a": 1}
-    assert record["command"] == f"hmnn run toy --profile paper --seed 0 {' '.join(words)}"  # without folder and workers
+    assert (
+        record["command"] == f"hmnn run toy --profile paper --seed 0 {' '.join(words)}"
+    )  # without folder and workers
     assert hmnn("run", "toy", "--resume", "a")[0] == 0
     resumed = json.loads(Path("a/record.json").read_text())
     assert (resumed["metrics"]["rate"], resumed["command"]) == (0.25, record["command"])
     code, _, said = hmnn("run", "toy", "--resume", "a", "--set", "rate=0.5")
     assert code == 2
-    assert said.startswith("hmnn: --resume must be given the set of that run, ['rate=0.25', 'layers=7,8'].")
+    assert said.startswith(
+        "hmnn: --resume must be given the set of that run, ['rate=0.25', 'layers=7,8']."
+    )
 
 
 def test_reproduce_does_each_experiment_once_and_shows_the_papers_numbers(hmnn, monkeypatch):

@@ -1,4 +1,5 @@
-"""What the page shows of each kind of record: true to the numbers, whatever is missing, and text as text."""
+"""What the page shows of each kind of record: true to the numbers, whatever is missing, and text as
+text."""
 
 import base64
 import copy
@@ -31,7 +32,9 @@ def figure(pair, name):
 
 
 def axes(plot):
-    return {key: value for key, value in plot["layout"].items() if key.startswith(("xaxis", "yaxis"))}
+    return {
+        key: value for key, value in plot["layout"].items() if key.startswith(("xaxis", "yaxis"))
+    }
 
 
 def check(found):
@@ -55,7 +58,9 @@ def valid(f):
     graph_objects = pytest.importorskip("plotly.graph_objects")
     assert len(graph_objects.Figure(f.plot).data) == len(f.plot["data"])
     layout = f.plot["layout"]
-    assert not {"paper_bgcolor", "plot_bgcolor", "font", "template"} & set(layout)  # these are the page's
+    assert not {"paper_bgcolor", "plot_bgcolor", "font", "template"} & set(
+        layout
+    )  # these are the page's
     assert all("text" in axis["title"] for axis in axes(f.plot).values())
     assert any(axis["title"]["text"] for axis in axes(f.plot).values()) or "scene" in layout
     with pytest.raises(ValueError, match="Invalid"):  # the judge is awake
@@ -107,11 +112,15 @@ def without(tree, path, put=None):
 def test_whatever_is_missing_or_wrong_nothing_is_raised(made, kind):
     record, view = made[kind]
     lost = 0
-    for i, path in enumerate(path for path in parts(record) if path[0] not in ("config", "versions")):
+    for i, path in enumerate(
+        path for path in parts(record) if path[0] not in ("config", "versions")
+    ):
         found = section(without(record, path, (None, "text", 3)[i % 3]), view)
         lost += any("missing" in note for note in found.notes)
     for i, path in enumerate(parts(view or {})):
-        lost += len(section(record, without(view, path, (None, "text")[i % 2])).figures) < len(MADE[kind][1])
+        lost += len(section(record, without(view, path, (None, "text")[i % 2])).figures) < len(
+            MADE[kind][1]
+        )
     assert lost > 1
 
 
@@ -139,7 +148,9 @@ def test_the_moons_slider_shows_the_grids_of_its_time_step(made):
     view = made["moons"][1]
     plot = figure(made["moons"], "plane").plot
     names = [step["args"][0][0] for step in plot["layout"]["sliders"][0]["steps"]]
-    assert names == [frame["name"] for frame in plot["frames"]] == ["0°", "45°", "90°", "135°", "180°"]
+    assert (
+        names == [frame["name"] for frame in plot["frames"]] == ["0°", "45°", "90°", "135°", "180°"]
+    )
     for column, scenario in enumerate(("separated", "overlapping")):
         for t, frame in enumerate(plot["frames"]):
             panel = view[scenario][t]
@@ -191,7 +202,9 @@ def test_the_menu_of_protocols_puts_the_other_protocols_numbers_in_place(made):
     paper, clean = plot["layout"]["updatemenus"][0]["buttons"]
     for button, protocol in ((paper, "paper"), (clean, "clean")):
         put, traces = button["args"]
-        shown = {plot["data"][i]["name"]: y for i, y in zip(traces, put["y"], strict=True)}  # the line comes last
+        shown = {
+            plot["data"][i]["name"]: y for i, y in zip(traces, put["y"], strict=True)
+        }  # the line comes last
         for method, label in (("hmnn", "HMNN"), ("vcl", "VCL")):
             expected = record["metrics"][protocol][method]["by_step"]["accuracy"]
             np.testing.assert_allclose(shown[label], expected, rtol=1e-3)
@@ -205,7 +218,9 @@ def test_paired_differences_have_their_intervals(made):
     data = figure(made["evolving"], "paired").plot["data"]
     pair = record["metrics"]["paired"]["clean"]["hmnn - kurle"]["expected_accuracy"]
     assert data[1]["x"][0] == pytest.approx(pair["mean"], rel=1e-3)
-    assert data[1]["x"][0] + data[1]["error_x"]["array"][0] == pytest.approx(pair["upper"], abs=1e-3)
+    assert data[1]["x"][0] + data[1]["error_x"]["array"][0] == pytest.approx(
+        pair["upper"], abs=1e-3
+    )
 
 
 def test_one_seed_has_no_interval_and_is_drawn(tmp_path):
@@ -236,7 +251,9 @@ def test_methods_keep_their_colour(made):
     ):
         for trace in figure(made[kind], name).plot["data"]:
             if trace["line"]["width"]:
-                seen.setdefault((kind, trace["name"]), set()).add((trace["line"]["color"], trace["line"]["dash"]))
+                seen.setdefault((kind, trace["name"]), set()).add(
+                    (trace["line"]["color"], trace["line"]["dash"])
+                )
     assert all(len(looks) == 1 for looks in seen.values())
     for kind in ("evolving", "flag", "stream"):
         looks = [next(iter(found)) for (where, _), found in seen.items() if where == kind]

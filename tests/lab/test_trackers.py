@@ -27,10 +27,13 @@ ABOUT = {
 
 @pytest.fixture
 def hmnn(tmp_path, monkeypatch, capsys):
-    """The command line in this process, with the walk among its experiments, and a wire that is cut."""
+    """The command line in this process, with the walk among its experiments, and a wire that is
+    cut."""
     monkeypatch.setitem(EXPERIMENTS, "walk", WALK)
     monkeypatch.setattr(compilation, "persist", lambda folder: False)
-    monkeypatch.setattr(socket.socket, "connect", lambda *_: pytest.fail("something leaves the machine"))
+    monkeypatch.setattr(
+        socket.socket, "connect", lambda *_: pytest.fail("something leaves the machine")
+    )
     monkeypatch.setenv("COLUMNS", "120")
     monkeypatch.chdir(tmp_path)
 
@@ -50,7 +53,10 @@ def events(folder):
 
     found = EventAccumulator(str(folder / "tensorboard"), size_guidance={TENSORS: 0})
     found.Reload()
-    return {tag: [(e.step, make_ndarray(e.tensor_proto)) for e in found.Tensors(tag)] for tag in found.Tags()[TENSORS]}
+    return {
+        tag: [(e.step, make_ndarray(e.tensor_proto)) for e in found.Tensors(tag)]
+        for tag in found.Tags()[TENSORS]
+    }
 
 
 def run_of(folder):
@@ -76,7 +82,9 @@ def close(some, others):
     assert set(some) == set(others)
     for name, points in some.items():
         assert [t for t, _ in points] == [t for t, _ in others[name]]
-        assert [v for _, v in points] == pytest.approx([v for _, v in others[name]], rel=1e-6)  # one has float32
+        assert [v for _, v in points] == pytest.approx(
+            [v for _, v in others[name]], rel=1e-6
+        )  # one has float32
 
 
 def test_a_run_stopped_by_sigterm_with_two_workers_goes_on_in_both(hmnn, tmp_path):
@@ -124,7 +132,9 @@ def test_a_tracker_that_joins_late_is_told_all_and_a_new_run_is_another_one(hmnn
     early = expected(tmp_path / "out")
     assert early
     trackers.check(["tensorboard"])
-    with Progress(tmp_path / "out", False, trackers.open_(["tensorboard"], tmp_path / "out", ABOUT, False)):
+    with Progress(
+        tmp_path / "out", False, trackers.open_(["tensorboard"], tmp_path / "out", ABOUT, False)
+    ):
         pass
     joined = events(tmp_path / "out")
     joined.pop("config/text_summary")
@@ -133,7 +143,9 @@ def test_a_tracker_that_joins_late_is_told_all_and_a_new_run_is_another_one(hmnn
         False,
         True,
     ):  # one that was there before is told nothing twice; a new run begins anew
-        with Progress(tmp_path / "out", new, trackers.open_(["tensorboard"], tmp_path / "out", ABOUT, new)):
+        with Progress(
+            tmp_path / "out", new, trackers.open_(["tensorboard"], tmp_path / "out", ABOUT, new)
+        ):
             pass
         later = events(tmp_path / "out")
         assert len(later.pop("config/text_summary")) == 1
@@ -146,7 +158,9 @@ def test_a_tracker_that_fails_is_warned_of_once_and_the_run_goes_on(hmnn, tmp_pa
         return test_progress.run(config, seed, monitor)
 
     monkeypatch.setitem(EXPERIMENTS, "walk", WALK._replace(run=vanish))
-    with pytest.warns(RuntimeWarning, match="^mlflow failed and is told nothing more; the run goes on") as caught:
+    with pytest.warns(
+        RuntimeWarning, match="^mlflow failed and is told nothing more; the run goes on"
+    ) as caught:
         code, _ = hmnn("--profile", "smoke", "--out", "out", "--workers", "1", "--track", "mlflow")
     assert (code, len(caught)) == (0, 1)
     assert len(told(tmp_path / "out" / NAME)) == 8

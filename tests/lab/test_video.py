@@ -43,7 +43,10 @@ def of_pixels(truth, prediction):
 def test_the_papers_trivial_predictor_comes_out_to_four_digits(clip):
     t = np.arange(150, 300, 2)
     assert clip.codes.shape == (416, 130)
-    assert f"{metrics.standardised_rmse(clip.codes[t] - clip.codes[t - 1], clip.energy[t]):.4f}" == "0.2162"
+    assert (
+        f"{metrics.standardised_rmse(clip.codes[t] - clip.codes[t - 1], clip.energy[t]):.4f}"
+        == "0.2162"
+    )
     pixels = clip.pixels(clip.codes[148:299]).astype(np.float64)
     assert f"{of_pixels(pixels[2::2], pixels[1:-1:2]):.4f}" == "0.2162"
 
@@ -79,7 +82,9 @@ def test_the_clean_protocol_knows_nothing_of_later_frames():
 def test_the_components_are_those_of_scikit_learn():
     rng = np.random.default_rng(1)
     frames = (
-        rng.normal(size=(30, 1, 1)) * rng.normal(size=(1, 12, 9)) + 0.3 * rng.normal(size=(30, 12, 9)) + 1.0
+        rng.normal(size=(30, 1, 1)) * rng.normal(size=(1, 12, 9))
+        + 0.3 * rng.normal(size=(30, 12, 9))
+        + 1.0
     ).astype(np.float32)
     ours, flat = flag.encode(frames, 20), frames.reshape(30, -1)
     theirs = PCA(flag.VARIANCE, svd_solver="full").fit(flat[:20])
@@ -130,5 +135,7 @@ def test_without_pyav_one_sentence_says_what_to_install(monkeypatch):
 def test_frames_that_are_not_there_are_refused():
     with pytest.raises(ValueError, match=r"^frames must be at most 416. Got 500."):
         flag.waving_flag(frames=500)
-    with pytest.raises(ValueError, match=r"^protocol must be one of 'paper', 'clean'. Got 'dirty'."):
+    with pytest.raises(
+        ValueError, match=r"^protocol must be one of 'paper', 'clean'. Got 'dirty'."
+    ):
         flag.clip("dirty")

@@ -26,7 +26,9 @@ def weights(method, steps=1):
 
 
 def test_dropconnect_that_keeps_everything_is_gradient_descent():
-    method = dropconnect(LINEAR, "gaussian", keep=1.0, keep_where="all", learning_rate=1e-3, epochs=7)
+    method = dropconnect(
+        LINEAR, "gaussian", keep=1.0, keep_where="all", learning_rate=1e-3, epochs=7
+    )
     w = np.asarray(method.init(0).posterior.weights.weight, np.float64)
     for _ in range(14):
         w = w - 1e-3 * 2 * (w @ X.T - Y.T) @ X
@@ -36,21 +38,31 @@ def test_dropconnect_that_keeps_everything_is_gradient_descent():
 def test_dropconnect_goes_where_its_mean_loss_is_least():
     """E |y - X (eta w)|^2 = |y - gamma X w|^2 + gamma (1 - gamma) sum_j w_j^2 |x_j|^2."""
     keep, x = 0.5, X + X[:, :1]  # with columns of their own, both would be the same
-    method = dropconnect(LINEAR, "gaussian", keep=keep, keep_where="all", learning_rate=2e-5, epochs=20000)
+    method = dropconnect(
+        LINEAR, "gaussian", keep=keep, keep_where="all", learning_rate=2e-5, epochs=20000
+    )
     pull = keep * (1 - keep) * np.diag(np.square(x).sum(axis=0))
     least = np.linalg.solve(keep**2 * x.T @ x + pull, keep * x.T @ Y)[:, 0]
     state, _ = method.step(method.init(0), Dataset(x, Y))
     np.testing.assert_allclose(np.asarray(state.posterior.weights.weight)[0], least, atol=0.05)
-    assert np.abs(least - np.linalg.lstsq(x, Y, rcond=None)[0][:, 0]).max() > 0.2  # not plain least squares
+    assert (
+        np.abs(least - np.linalg.lstsq(x, Y, rcond=None)[0][:, 0]).max() > 0.2
+    )  # not plain least squares
     at_mean, at_location = (method.predict(state, x, point=p).mean for p in ("mean", "location"))
     np.testing.assert_allclose(at_mean, keep * at_location, rtol=1e-5)
 
 
 def test_dropconnect_drops_only_where_it_may():
     network = hmnn.mlp(3, (5,), 1)
-    kept = dropconnect(network, "gaussian", keep=0.5, keep_where="none", learning_rate=1e-3, epochs=3)
-    plain = dropconnect(network, "gaussian", keep=1.0, keep_where="all", learning_rate=1e-3, epochs=3)
-    dropped = dropconnect(network, "gaussian", keep=0.5, keep_where="all", learning_rate=1e-3, epochs=3)
+    kept = dropconnect(
+        network, "gaussian", keep=0.5, keep_where="none", learning_rate=1e-3, epochs=3
+    )
+    plain = dropconnect(
+        network, "gaussian", keep=1.0, keep_where="all", learning_rate=1e-3, epochs=3
+    )
+    dropped = dropconnect(
+        network, "gaussian", keep=0.5, keep_where="all", learning_rate=1e-3, epochs=3
+    )
     trained = [weights(m).posterior.weights for m in (kept, plain, dropped)]
     first, same, other = (np.asarray(w.layers[0].weight) for w in trained)
     np.testing.assert_allclose(first, same, rtol=1e-5)
@@ -60,7 +72,12 @@ def test_dropconnect_drops_only_where_it_may():
 def test_other_settings_do_not_compile_again():
     weights(dropconnect(LINEAR, "gaussian", keep=0.5, keep_where="all", epochs=2))
     before = programs.step._cache_size()
-    weights(dropconnect(LINEAR, gaussian(2.0), keep=0.9, keep_where="all", epochs=5, learning_rate=1e-4), steps=2)
+    weights(
+        dropconnect(
+            LINEAR, gaussian(2.0), keep=0.9, keep_where="all", epochs=5, learning_rate=1e-4
+        ),
+        steps=2,
+    )
     assert programs.step._cache_size() == before
 
 
@@ -167,13 +184,17 @@ def test_settings_are_checked_at_the_door(call, said):
 def test_shrinkage_refuses_sums_that_are_not_finite():
     method = shrinkage(1)
     state, _ = method.step(method.init(0), Dataset(np.ones((3, 1)), np.array([1.0, 2.0, 3e19])))
-    with pytest.raises(DivergenceError, match=r"^The update at t = 2 is not finite; the state is unchanged"):
+    with pytest.raises(
+        DivergenceError, match=r"^The update at t = 2 is not finite; the state is unchanged"
+    ):
         method.step(state, Dataset(np.ones((1, 1)), np.ones(1)))
 
 
 def test_a_diverging_descent_is_refused_and_the_state_stays():
     method = dropconnect(LINEAR, "gaussian", keep=1.0, learning_rate=1e3, epochs=100)
     state = method.init(0)
-    with pytest.raises(hmnn.DivergenceError, match=r"at t = 1 is not finite; the state is unchanged"):
+    with pytest.raises(
+        hmnn.DivergenceError, match=r"at t = 1 is not finite; the state is unchanged"
+    ):
         method.step(state, Dataset(X, Y))
     assert np.isfinite(method.predict(state, X).mean).all()

@@ -1,4 +1,5 @@
-"""One door, few compilations: none for another setting, a bounded number for any batch sizes, none for padding."""
+"""One door, few compilations: none for another setting, a bounded number for any batch sizes, none
+for padding."""
 
 import math
 
@@ -120,14 +121,19 @@ def test_another_setting_compiles_nothing_and_is_heard(settings):
     assert traces(lambda: states.append(filter_stream(**settings))) == 0
     assert sizes() == before
     if settings != {"centre": "previous"}:
-        assert not np.array_equal(states[0].posterior.location["w"], filter_stream().posterior.location["w"])
+        assert not np.array_equal(
+            states[0].posterior.location["w"], filter_stream().posterior.location["w"]
+        )
 
 
 def test_another_level_of_the_interval_compiles_nothing():
     method = hmnn.hmnn(NETWORK, "gaussian", **FIXED)
     state = method.init(0)
     method.predict(state, data(20).x, samples=3)
-    assert traces(lambda: [method.predict(state, data(20).x, samples=3, level=v) for v in (0.5, 0.8)]) == 0
+    assert (
+        traces(lambda: [method.predict(state, data(20).x, samples=3, level=v) for v in (0.5, 0.8)])
+        == 0
+    )
     assert traces(lambda: method.predict(state, data(20).x, samples=4)) > 0
 
 
@@ -201,9 +207,13 @@ def test_padding_changes_nothing(minibatch):
     got, info = method.step(state, unpadded)
     run, each = jax.jit(filtering.step), np.ones(count, np.float32)
     exact = run(method.parts, state, Batch(unpadded.x, unpadded.y, each))
-    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=1e-6), got.posterior, exact[0].posterior)
+    jax.tree.map(
+        lambda a, b: np.testing.assert_allclose(a, b, atol=1e-6), got.posterior, exact[0].posterior
+    )
     np.testing.assert_allclose(info.free_energy, exact[1].free_energy, rtol=1e-6)
     each[-1] = 0.0
     fewer = run(method.parts, state, Batch(unpadded.x, unpadded.y, each))
-    difference = jax.tree.map(lambda a, b: float(jnp.abs(a - b).max()), got.posterior, fewer[0].posterior)
+    difference = jax.tree.map(
+        lambda a, b: float(jnp.abs(a - b).max()), got.posterior, fewer[0].posterior
+    )
     assert max(jax.tree.leaves(difference)) > 1e-4

@@ -1,4 +1,5 @@
-"""D3: what is out of domain is refused before anything compiles, by a sentence with name, domain and value."""
+"""D3: what is out of domain is refused before anything compiles, by a sentence with name, domain
+and value."""
 
 import inspect
 import re
@@ -43,7 +44,11 @@ def table(*rows):
     """(maker, keyword, allowed, bad values) spelt out, one case per value."""
     return [
         pytest.param(
-            maker, name, value, allowed, id=f"{maker.__name__}-{name}-{re.sub(r' at 0x.*', '', str(value))[:24]}"
+            maker,
+            name,
+            value,
+            allowed,
+            id=f"{maker.__name__}-{name}-{re.sub(r' at 0x.*', '', str(value))[:24]}",
         )
         for maker, name, allowed, values in rows
         for value in values
@@ -82,7 +87,21 @@ def build_rnn(**settings):
     return hmnn.rnn(**{"inputs": 1, "width": 3, "outputs": 2} | settings)
 
 
-NOT_NUMBERS = ["0.5", b"0.5", None, True, np.True_, [0.5], np.array([0.5]), [[1], [1, 2]], 0.5j, {}, NAN, INF, -INF]
+NOT_NUMBERS = [
+    "0.5",
+    b"0.5",
+    None,
+    True,
+    np.True_,
+    [0.5],
+    np.array([0.5]),
+    [[1], [1, 2]],
+    0.5j,
+    {},
+    NAN,
+    INF,
+    -INF,
+]
 NOT_UNIT = [-0.1, 1.3, *NOT_NUMBERS]
 NOT_POSITIVE = [0, -1.0, 10**400, *NOT_NUMBERS]
 NOT_COUNTS = [0, -1, 1.5, 2.0, "3", True, NAN, [3], np.float32(2)]
@@ -103,7 +122,12 @@ CASES = table(
     (build_kurle, "scale", POSITIVE, [0, -1, NAN, "a"]),
     (build_vcl, "keep", "in (0, 1]", [0, -0.5, 1.3, "0.5", NAN, True]),
     (build_vcl, "keep", LIKE_WEIGHTS, [None, {"a": 0.5}, [0.5, 0.5]]),
-    (build_vcl, "keep_where", "one of " + ", ".join(repr(word) for word in WHERE), ["inside", None, 3]),
+    (
+        build_vcl,
+        "keep_where",
+        "one of " + ", ".join(repr(word) for word in WHERE),
+        ["inside", None, 3],
+    ),
     (build_vcl, "optimiser", "one of 'sgd', 'adam'", ["rmsprop", "SGD"]),
     (
         build_vcl,
@@ -123,7 +147,18 @@ CASES = table(
         build_vcl,
         "start_rho",
         "two numbers, the lower first",
-        [(-2, -3), (NAN, 1), (-INF, 0), ("a", "b"), (1,), (1, 2, 3), -2.0, None, "ab", (None, None)],
+        [
+            (-2, -3),
+            (NAN, 1),
+            (-INF, 0),
+            ("a", "b"),
+            (1,),
+            (1, 2, 3),
+            -2.0,
+            None,
+            "ab",
+            (None, None),
+        ],
     ),
     (build_vcl, "restart", "True or False", ["no", 1, None]),
     (build_vcl, "source", "a function such as hmnn.core.noise.random", [None, "random", 3]),
@@ -205,17 +240,26 @@ EDGES = {
 }
 
 
-@pytest.mark.parametrize(("maker", "settings"), [(maker, s) for maker, many in EDGES.items() for s in many])
+@pytest.mark.parametrize(
+    ("maker", "settings"), [(maker, s) for maker, many in EDGES.items() for s in many]
+)
 def test_the_edges_of_the_domain_are_allowed(maker, settings):
     maker(**settings)
 
 
 @pytest.mark.parametrize(
     ("maker", "name"),
-    [(build_vcl, "learning_rate"), (build_hmnn, "jump_scale"), (build_vcl, "temperature"), (build_hmnn, "centre")],
+    [
+        (build_vcl, "learning_rate"),
+        (build_hmnn, "jump_scale"),
+        (build_vcl, "temperature"),
+        (build_hmnn, "centre"),
+    ],
 )
 def test_a_number_that_float32_would_make_infinite_is_refused(maker, name):
-    with pytest.raises(ValueError, match=rf"^{name} must be .* and fit in float32\. Got 1e\+300\.$"):
+    with pytest.raises(
+        ValueError, match=rf"^{name} must be .* and fit in float32\. Got 1e\+300\.$"
+    ):
         maker(**{name: 1e300})
     maker(**{name: 1e30})
 
@@ -241,9 +285,13 @@ def test_trees_of_the_wrong_shape_are_refused_for_keep_and_centre():
         build_hmnn(centre=jax.tree.map(lambda w: jnp.full(w.shape, jnp.nan), SHAPES))
 
 
-@pytest.mark.parametrize("value", ["normal", None, 3, likelihoods.gaussian, likelihoods.Categorical])
+@pytest.mark.parametrize(
+    "value", ["normal", None, 3, likelihoods.gaussian, likelihoods.Categorical]
+)
 def test_what_is_no_likelihood_is_refused(value):
-    with pytest.raises(ValueError, match=r"^likelihood must be (one of 'categorical', .*|a likelihood or the name)"):
+    with pytest.raises(
+        ValueError, match=r"^likelihood must be (one of 'categorical', .*|a likelihood or the name)"
+    ):
         hmnn.vcl(NETWORK, value)
 
 
@@ -368,7 +416,9 @@ def test_every_setting_of_a_method_reaches_its_part(maker):
 
 @pytest.mark.parametrize("value", ["mlp", None, 3, hmnn.mlp, (NETWORK.init, NETWORK.apply)])
 def test_what_is_no_network_is_refused(value):
-    with pytest.raises(ValueError, match=r"^network must be a Network \(see hmnn\.networks\)\. Got "):
+    with pytest.raises(
+        ValueError, match=r"^network must be a Network \(see hmnn\.networks\)\. Got "
+    ):
         hmnn.vcl(value, "categorical")
 
 
@@ -400,7 +450,10 @@ NUMBERS = "must be an array of numbers"
         (Dataset(X, np.array([0, 1, 2**64 - 1], np.uint64)), f"y {TOO_WIDE} int32 at t = 5."),
         (Dataset(X, [0, 1, 2**70]), f"y {NUMBERS} at t = 5. Got 'object"),
         (Dataset(X, [0, 1, NAN]), "y must be finite at t = 5. Got [nan] in row 2."),
-        (Dataset(np.array([[0, 1], [0, INF]]), [0, 1]), "x must be finite at t = 5. Got [ 0. inf] in row 1."),
+        (
+            Dataset(np.array([[0, 1], [0, INF]]), [0, 1]),
+            "x must be finite at t = 5. Got [ 0. inf] in row 1.",
+        ),
         (Dataset(X + 0j, [0, 1, 0]), f"x {NUMBERS} at t = 5. Got 'complex128"),
         (Dataset(X, ["a", "b", "a"]), f"y {NUMBERS} at t = 5. Got '<U1"),
         (Dataset(X, [b"a", b"b", b"a"]), f"y {NUMBERS} at t = 5."),
@@ -408,8 +461,14 @@ NUMBERS = "must be an array of numbers"
         (Dataset([[1, 2], [3]], [0, 1]), f"x {NUMBERS} at t = 5. Got 'list'."),
         (Dataset(X, 0), f"y {NUMBERS} at t = 5."),
         (Dataset(X[0], [0, 1]), "x must be an array with one row per example at t = 5."),
-        (Dataset(X[:0], []), "x and y must have the same number of rows, at least one, at t = 5. Got 0 and 0."),
-        (Dataset(X, [0, 1]), "x and y must have the same number of rows, at least one, at t = 5. Got 3 and 2."),
+        (
+            Dataset(X[:0], []),
+            "x and y must have the same number of rows, at least one, at t = 5. Got 0 and 0.",
+        ),
+        (
+            Dataset(X, [0, 1]),
+            "x and y must have the same number of rows, at least one, at t = 5. Got 3 and 2.",
+        ),
     ],
 )
 def test_numbers_that_jax_would_change_silently_are_refused(data, fragment):
@@ -433,8 +492,18 @@ def test_double_precision_lets_1e300_through(float64):
 
 
 LABELS = {
-    "categorical": (likelihoods.categorical(), 3, [0, 1, 2], [[0, 3], [-1, 0], [0.0, 1.0], [[0], [1]]]),
-    "bernoulli": (likelihoods.bernoulli(), 1, [0.0, 1.0, 1.0], [[0, 2], [-1, 1], [0.5, 0.5], [[0, 1], [1, 0]]]),
+    "categorical": (
+        likelihoods.categorical(),
+        3,
+        [0, 1, 2],
+        [[0, 3], [-1, 0], [0.0, 1.0], [[0], [1]]],
+    ),
+    "bernoulli": (
+        likelihoods.bernoulli(),
+        1,
+        [0.0, 1.0, 1.0],
+        [[0, 2], [-1, 1], [0.5, 0.5], [[0, 1], [1, 0]]],
+    ),
     "gaussian": (likelihoods.gaussian(), 1, [-5.0, 0.3], [[[0.0, 1.0], [1.0, 0.0]]]),
     "learned_gaussian": (likelihoods.learned_gaussian(), 1, [-5.0, 0.3], [[[0.0, 1.0]] * 2]),
     "poisson": (likelihoods.poisson(), 1, [0, 7], [[-1, 2], [0.5, 1.0], [[1, 2], [3, 4]]]),
@@ -459,10 +528,15 @@ def test_targets_may_have_as_many_columns_as_the_network_has_outputs():
 
 def test_a_keep_that_drops_nothing_is_told():
     with pytest.warns(
-        UserWarning, match=r"^keep drops nothing: keep_where = 'internal' names no leaf of this network\."
+        UserWarning,
+        match=r"^keep drops nothing: keep_where = 'internal' names no leaf of this network\.",
     ):
         hmnn.hmnn(hmnn.mlp(2, (3,), 2), "categorical", keep=0.5)
-    for settings in ({"keep": 1.0}, {"keep": 0.5, "keep_where": "none"}, {"keep": 0.5, "keep_where": "all"}):
+    for settings in (
+        {"keep": 1.0},
+        {"keep": 0.5, "keep_where": "none"},
+        {"keep": 0.5, "keep_where": "all"},
+    ):
         hmnn.hmnn(hmnn.mlp(2, (3,), 2), "categorical", **settings)  # a warning would be an error
 
 
@@ -477,7 +551,9 @@ def test_keep_is_checked_leaf_by_leaf():
 @pytest.mark.parametrize("seed", [2**32, 2**64, -(2**31) - 1])
 def test_a_seed_that_jax_would_cut_is_refused(seed):
     method = hmnn.hmnn(hmnn.linear(2), "gaussian")
-    with pytest.raises(ValueError, match=rf"^key must be a seed that fits in 32 bits\. Got {seed}\.$"):
+    with pytest.raises(
+        ValueError, match=rf"^key must be a seed that fits in 32 bits\. Got {seed}\.$"
+    ):
         method.init(seed)
 
 

@@ -35,16 +35,22 @@ def stream(steps=4):
 
 def least_squares(xs, ys, upto):
     """Of all rows up to a time step."""
-    return np.linalg.lstsq(np.concatenate(xs[: upto + 1]), np.concatenate(ys[: upto + 1]), rcond=None)[0]
+    return np.linalg.lstsq(
+        np.concatenate(xs[: upto + 1]), np.concatenate(ys[: upto + 1]), rcond=None
+    )[0]
 
 
 def test_with_strength_1_and_an_orthogonal_design_it_is_recursive_least_squares(float64):
     xs, ys = stream()
     exact = np.array([least_squares(xs, ys, t) for t in range(len(xs))])
-    np.testing.assert_allclose(filtered(gaussian(strength=1.0, anchors="latest", **EXACT), xs, ys), exact, atol=1e-6)
+    np.testing.assert_allclose(
+        filtered(gaussian(strength=1.0, anchors="latest", **EXACT), xs, ys), exact, atol=1e-6
+    )
     each = filtered(gaussian(strength=1.0, **EXACT), xs, ys)
     np.testing.assert_allclose(each[:2], exact[:2], atol=1e-6)
-    assert np.abs(each[2:] - exact[2:]).max() > 1e-3  # one quadratic per step counts the first data twice
+    assert (
+        np.abs(each[2:] - exact[2:]).max() > 1e-3
+    )  # one quadratic per step counts the first data twice
     assert np.abs(filtered(gaussian(strength=2.0, **EXACT), xs, ys) - exact).max() > 1e-3
 
 
@@ -55,7 +61,9 @@ def test_one_quadratic_per_time_step_is_what_kirkpatrick_et_al_sum(float64):
     fishers, weights = [], []
     for x, y in zip(xs, ys, strict=True):
         own = (x**2).sum(axis=0) / NOISE**2
-        top = x.T @ y / NOISE**2 + 3.0 * sum((f * w for f, w in zip(fishers, weights, strict=True)), start=np.zeros(3))
+        top = x.T @ y / NOISE**2 + 3.0 * sum(
+            (f * w for f, w in zip(fishers, weights, strict=True)), start=np.zeros(3)
+        )
         weights.append(top / (own + 3.0 * sum(fishers, start=np.zeros(3))))
         fishers.append(own)
     np.testing.assert_allclose(found, weights, atol=1e-6)
@@ -83,10 +91,13 @@ def test_minibatches_add_up_to_the_whole(float64):
 
 
 def test_the_fisher_information_is_the_expectation_over_the_models_own_labels(float64):
-    """Sum over rows and classes of p_k (d log p_k / d w)^2, by brute force; padded rows count nothing."""
+    """Sum over rows and classes of p_k (d log p_k / d w)^2, by brute force; padded rows count
+    nothing."""
     rng = np.random.default_rng(0)
     network = hmnn.mlp(2, (4,), 3)
-    weights = jax.tree.map(lambda w: jnp.asarray(rng.normal(size=w.shape)), network.init(jax.random.key(0)))
+    weights = jax.tree.map(
+        lambda w: jnp.asarray(rng.normal(size=w.shape)), network.init(jax.random.key(0))
+    )
     x, real = jnp.asarray(rng.normal(size=(300, 2))), 290
     batch = Batch(x, jnp.zeros(300, jnp.int32), (jnp.arange(300) < real).astype(x.dtype))
     found = fisher(network.apply, likelihoods.categorical(), weights, batch)
@@ -100,7 +111,9 @@ def test_the_fisher_information_is_the_expectation_over_the_models_own_labels(fl
     for a, b in zip(jax.tree.leaves(found), jax.tree.leaves(expected), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-6)
     one = np.asarray(jax.tree.leaves(jacobians)[0])[:, 0] ** 2
-    assert not np.allclose(jax.tree.leaves(found)[0], one.sum(axis=0), rtol=0.1)  # the empirical one differs
+    assert not np.allclose(
+        jax.tree.leaves(found)[0], one.sum(axis=0), rtol=0.1
+    )  # the empirical one differs
 
 
 def test_memory_does_not_grow(float64):

@@ -37,7 +37,8 @@ def filtered(method, xs, ys):
 
 @pytest.mark.parametrize("centre", [0.0, -0.8])
 def test_a_correlated_linear_gaussian_stream_is_filtered_exactly(float64, centre):
-    """Where the diagonal family must be narrower, this one equals the Kalman filter, evidence included."""
+    """Where the diagonal family must be narrower, this one equals the Kalman filter, evidence
+    included."""
     xs, ys = oracles.linear_stream(4, 9, 8, 3, MEMORY, JUMP, NOISE, correlation=0.8)
     kernel = kernels.jump(MEMORY, np.sqrt(JUMP), 3.0, 1.0, centre)
     likelihood = likelihoods.gaussian(NOISE)
@@ -61,13 +62,16 @@ def log_evidences(m, variance, memory, centre, jump_variance, xs, ys, noise):
     cov, found = np.diag(variance), []
     for x, y in zip(xs, ys, strict=True):
         m, cov = centre + memory * (m - centre), memory**2 * cov + jump_variance * np.eye(len(m))
-        found.append(stats.multivariate_normal(x @ m, x @ cov @ x.T + noise**2 * np.eye(len(y))).logpdf(y))
+        found.append(
+            stats.multivariate_normal(x @ m, x @ cov @ x.T + noise**2 * np.eye(len(y))).logpdf(y)
+        )
         m, cov = oracles.correct(m, cov, x, y, noise)
     return np.array(found)
 
 
 def test_the_jump_kernel_is_matched_by_its_moments(float64):
-    """phi sigma^2 + (1 - phi) (sigma / c)^2 on the diagonal, alpha^2 everywhere, whatever the leaves."""
+    """phi sigma^2 + (1 - phi) (sigma / c)^2 on the diagonal, alpha^2 everywhere, whatever the
+    leaves."""
     root = np.tril(np.random.default_rng(0).normal(size=(4, 4)))
     law = Correlated(np.array([1.0, -2.0, 0.5, 3.0]), root)
 
@@ -78,8 +82,13 @@ def test_the_jump_kernel_is_matched_by_its_moments(float64):
     moved = prior(kernels.jump(0.7, 0.6, 3.0, 0.4, 2.0))
     jump = 0.4 * 0.36 + 0.6 * 0.04
     np.testing.assert_allclose(moved.mean, 2.0 + 0.7 * (law.mean - 2.0), atol=1e-9)
-    np.testing.assert_allclose(moved.root @ moved.root.T, 0.49 * law.root @ law.root.T + jump * np.eye(4), atol=1e-9)
-    for kernel, memory, extra in ((kernels.static(), 1.0, 0.0), (kernels.reset(0.6, 3.0, 0.4), 0.0, jump)):
+    np.testing.assert_allclose(
+        moved.root @ moved.root.T, 0.49 * law.root @ law.root.T + jump * np.eye(4), atol=1e-9
+    )
+    for kernel, memory, extra in (
+        (kernels.static(), 1.0, 0.0),
+        (kernels.reset(0.6, 3.0, 0.4), 0.0, jump),
+    ):
         moved = prior(kernel)
         expected = memory * law.root @ law.root.T + extra * np.eye(4)
         np.testing.assert_allclose(moved.root @ moved.root.T, expected, atol=1e-9)
@@ -106,7 +115,11 @@ def test_a_logistic_posterior_is_that_of_numerical_integration(float64):
     axis = np.linspace(-6, 6, 241)
     grid = np.stack(np.meshgrid(axis, axis, indexing="ij"), axis=-1).reshape(-1, 2)
     logits = grid @ x.T
-    log = (y * logits - np.logaddexp(0, logits)).sum(axis=1) - (grid**2).sum(axis=1) / 8 - np.log(2 * np.pi * 4)
+    log = (
+        (y * logits - np.logaddexp(0, logits)).sum(axis=1)
+        - (grid**2).sum(axis=1) / 8
+        - np.log(2 * np.pi * 4)
+    )
     weights = np.exp(log - log.max())
     evidence = np.log(weights.sum() * (axis[1] - axis[0]) ** 2) + log.max()
     mean = weights @ grid / weights.sum()
@@ -114,7 +127,9 @@ def test_a_logistic_posterior_is_that_of_numerical_integration(float64):
     np.testing.assert_allclose(state.posterior.mean, mean, atol=0.05)
     np.testing.assert_allclose(state.posterior.root @ state.posterior.root.T, cov, atol=0.01)
     np.testing.assert_allclose(info.log_evidence, evidence, atol=0.05)
-    assert abs(float(info.log_evidence) + float(info.misfit)) > 1  # the misfit alone is not the evidence
+    assert (
+        abs(float(info.log_evidence) + float(info.misfit)) > 1
+    )  # the misfit alone is not the evidence
 
 
 def test_newton_finds_the_mode_from_far_away():
@@ -143,5 +158,7 @@ def test_draws_have_the_correlations_of_the_law():
 
 
 def test_a_large_network_is_refused():
-    with pytest.raises(ValueError, match=r"network must be one of at most 1000 weights.*Got 1250\."):
+    with pytest.raises(
+        ValueError, match=r"network must be one of at most 1000 weights.*Got 1250\."
+    ):
         hmnn.METHODS["laplace"](hmnn.linear(49, 25), "gaussian")

@@ -26,7 +26,11 @@ def data(t: int, rows: int = 8) -> Dataset:
 
 
 def bits(tree) -> list[bytes]:
-    plain = [leaf for leaf in jax.tree.leaves(tree) if not jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)]
+    plain = [
+        leaf
+        for leaf in jax.tree.leaves(tree)
+        if not jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)
+    ]
     return [np.asarray(leaf).tobytes() for leaf in plain]
 
 
@@ -47,16 +51,21 @@ def bad_batches(t: int):
         yield Dataset(np.where(np.arange(16).reshape(8, 2) == 5, value, x), y)
         yield Dataset(x, np.where(np.arange(8) == 5, value, y))
     for value in (2**31 + 5, -(2**31) - 5, 2**62):
-        yield Dataset(np.where(np.arange(16).reshape(8, 2) == 5, value, np.rint(x).astype(np.int64)), y)
+        yield Dataset(
+            np.where(np.arange(16).reshape(8, 2) == 5, value, np.rint(x).astype(np.int64)), y
+        )
         yield Dataset(x, np.where(np.arange(8) == 5, value, np.rint(y).astype(np.int64)))
 
 
 def test_bad_batches_all_along_a_stream_leave_no_trace(method):
-    """B2: the stream with bad batches before every good one ends with the bits of the stream without."""
+    """B2: the stream with bad batches before every good one ends with the bits of the stream
+    without."""
     disturbed = calm = method.init(3)
     for t in range(10):
         for bad in bad_batches(t):
-            with pytest.raises(ValueError, match=rf"^[xy] must (be finite|fit in \w+) at t = {t + 1}\. Got "):
+            with pytest.raises(
+                ValueError, match=rf"^[xy] must (be finite|fit in \w+) at t = {t + 1}\. Got "
+            ):
                 method.step(disturbed, bad)
         disturbed, _ = method.step(disturbed, data(t))
         calm, _ = method.step(calm, data(t))
@@ -90,7 +99,8 @@ def test_one_outlier_is_forgotten(method):
     ids=["constant features", "zeros", "one row"],
 )
 def test_odd_batches_for_ever(batch, method):
-    """B4: the same odd batch 2000 times; the scale neither collapses nor grows, with the static kernel apart."""
+    """B4: the same odd batch 2000 times; the scale neither collapses nor grows, with the static
+    kernel apart."""
     state = method.init(0)
     for _ in range(2000):
         state, info = method.step(state, batch)
@@ -100,7 +110,8 @@ def test_odd_batches_for_ever(batch, method):
 
 
 def test_the_same_batch_ten_thousand_times_under_the_jump_kernel_and_dropped_weights():
-    """B4: neither the scale nor the prediction collapses, in float32, over 10^4 steps of the paper's kernel."""
+    """B4: neither the scale nor the prediction collapses, in float32, over 10^4 steps of the
+    paper's kernel."""
     method = hmnn.hmnn(NETWORK, "gaussian", keep=0.8, keep_where="all", jump_scale=0.2, **SETTINGS)
     batch, state = data(0), method.init(0)
     state, _ = method.step(state, batch)
@@ -126,7 +137,14 @@ def test_ten_thousand_steps_of_the_soak(monkeypatch):
     import soak
 
     figures = soak.soak(10_000, largest=32)
-    assert {"steps", "finite", "rss_growth_mb", "compilations", "buckets", "step_time_ratio"} <= set(figures)
+    assert {
+        "steps",
+        "finite",
+        "rss_growth_mb",
+        "compilations",
+        "buckets",
+        "step_time_ratio",
+    } <= set(figures)
     assert figures["steps"] == 10_000
     assert figures["finite"] is True
     assert figures["compilations"] == figures["buckets"] == 3
@@ -134,7 +152,8 @@ def test_ten_thousand_steps_of_the_soak(monkeypatch):
 
 
 def left_behind(step, steps: int) -> tuple[int, int, int]:
-    """How many Python objects, arrays on the device and calls of Python functions come with so many more steps."""
+    """How many Python objects, arrays on the device and calls of Python functions come with so many
+    more steps."""
     calls = 0
 
     def count(frame, event, argument):

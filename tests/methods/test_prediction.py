@@ -12,7 +12,13 @@ from hmnn.core.families import scale
 
 REGRESSION = hmnn.vcl(hmnn.linear(3), "gaussian", epochs=20, learning_rate=1e-2, minibatch=None)
 LABELS = hmnn.hmnn(
-    hmnn.linear(3), "bernoulli", epochs=20, learning_rate=1e-2, minibatch=None, keep=0.7, keep_where="all"
+    hmnn.linear(3),
+    "bernoulli",
+    epochs=20,
+    learning_rate=1e-2,
+    minibatch=None,
+    keep=0.7,
+    keep_where="all",
 )
 SAMPLES = 5_000
 
@@ -57,7 +63,9 @@ def test_the_mean_is_at_the_mean_weights_and_the_location_at_m(labels):
     """With keep = 0.7 the mean of a weight is 0.7 m."""
     m = labels.posterior.location
     outputs = NEW @ np.asarray(m.weight).T + np.asarray(m.bias)
-    at_mean, at_location = (LABELS.predict(labels, NEW, point=point).mean for point in ("mean", "location"))
+    at_mean, at_location = (
+        LABELS.predict(labels, NEW, point=point).mean for point in ("mean", "location")
+    )
     np.testing.assert_allclose(at_location, jax.nn.sigmoid(outputs), atol=1e-6)
     np.testing.assert_allclose(at_mean, jax.nn.sigmoid(np.float32(0.7) * outputs), atol=1e-6)
     assert np.abs(at_mean - at_location).max() > 1e-3
@@ -76,7 +84,8 @@ def test_classes_have_probabilities_and_numbers_have_none(regression, labels, po
 
 
 def test_sampled_is_the_mean_over_the_draws(regression):
-    """Five standard errors of the mean; six rows, so the failure rate of a wrong seed is below 1e-5."""
+    """Five standard errors of the mean; six rows, so the failure rate of a wrong seed is below
+    1e-5."""
     mean, deviation = exact(regression)
     said = REGRESSION.predict(regression, NEW, point="sampled", samples=SAMPLES)
     assert (np.abs(said.mean - mean) < 5 * deviation / np.sqrt(SAMPLES)).all()
@@ -117,7 +126,8 @@ def test_law_of_total_variance_for_labels(labels):
 
 def test_intervals_widen_with_the_level_and_are_nested(labels):
     narrow, middle, wide = (
-        LABELS.predict(labels, NEW, point="sampled", samples=SAMPLES, level=level) for level in (0.1, 0.5, 0.99)
+        LABELS.predict(labels, NEW, point="sampled", samples=SAMPLES, level=level)
+        for level in (0.1, 0.5, 0.99)
     )
     for inner, outer in ((narrow, middle), (middle, wide)):
         assert (np.asarray(outer.lower) < inner.lower).all()
@@ -141,7 +151,9 @@ def test_draws_are_fixed_by_the_seed_and_the_time(regression):
 
 def test_draws_are_the_same_for_all_rows(regression):
     together = REGRESSION.predict(regression, NEW, samples=SAMPLES)
-    single = [REGRESSION.predict(regression, NEW[i : i + 1], samples=SAMPLES) for i in range(len(NEW))]
+    single = [
+        REGRESSION.predict(regression, NEW[i : i + 1], samples=SAMPLES) for i in range(len(NEW))
+    ]
     for field in ("mean", "lower", "upper", "epistemic", "aleatoric"):
         rows = np.concatenate([getattr(one, field) for one in single])
         np.testing.assert_allclose(rows, getattr(together, field), atol=1e-6)
@@ -180,11 +192,15 @@ def test_a_number_of_draws_out_of_domain_is_refused(regression, samples):
 
 
 def test_sampled_needs_draws(regression):
-    with pytest.raises(ValueError, match=r"^samples must be a whole number of at least 1\. Got 0\.$"):
+    with pytest.raises(
+        ValueError, match=r"^samples must be a whole number of at least 1\. Got 0\.$"
+    ):
         REGRESSION.predict(regression, NEW, point="sampled")
 
 
 @pytest.mark.parametrize("point", ["median", None, 3])
 def test_an_unknown_point_is_refused(regression, point):
-    with pytest.raises(ValueError, match=r"^point must be one of 'mean', 'location', 'sampled'\. Got "):
+    with pytest.raises(
+        ValueError, match=r"^point must be one of 'mean', 'location', 'sampled'\. Got "
+    ):
         REGRESSION.predict(regression, NEW, point=point)

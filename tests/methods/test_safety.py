@@ -52,7 +52,11 @@ def filtered(method, *batches, state=None):
 
 def bits(tree) -> list[bytes]:
     leaves = jax.tree.leaves(tree)
-    return [np.asarray(leaf).tobytes() for leaf in leaves if not jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)]
+    return [
+        np.asarray(leaf).tobytes()
+        for leaf in leaves
+        if not jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)
+    ]
 
 
 def is_finite(state) -> bool:
@@ -80,7 +84,9 @@ def test_without_a_fault_nothing_is_undone_and_nothing_warns(once):
 
 def test_one_epoch_that_is_not_finite_is_undone_counted_and_told(once):
     before = filtered(once, data(0))
-    with pytest.warns(RuntimeWarning, match=r"^1 epochs at t = 2 were not finite and were undone\.$"):
+    with pytest.warns(
+        RuntimeWarning, match=r"^1 epochs at t = 2 were not finite and were undone\.$"
+    ):
         after, info = once.step(before, poisoned(1))
     assert int(info.rejected) == int(after.work.rejected) == 1
     assert not bool(info.finite)
@@ -94,7 +100,9 @@ def test_one_epoch_that_is_not_finite_is_undone_counted_and_told(once):
 def test_the_first_batch_may_be_the_one_that_is_not_finite(once):
     with pytest.warns(RuntimeWarning, match="t = 1"):
         state, _ = once.step(once.init(0), poisoned(0))
-    assert bits(state.posterior) == bits(once.init(0).posterior)  # lambda_0, and no guess in its place
+    assert bits(state.posterior) == bits(
+        once.init(0).posterior
+    )  # lambda_0, and no guess in its place
     assert (int(state.t), int(state.seen)) == (1, 0)
     after = filtered(once, data(1), state=state)
     assert is_finite(after)
@@ -118,8 +126,11 @@ METHODS = {
 
 @pytest.mark.parametrize("name", METHODS)
 def test_a_network_need_not_be_defined_where_there_are_no_data(name):
-    """Rows that fill up a batch are counted 0 times, and 0 times a gradient that is not finite is not finite."""
-    network = hmnn.from_functions(init, lambda w, x: x / jnp.linalg.norm(x, axis=1, keepdims=True) @ w["w"])
+    """Rows that fill up a batch are counted 0 times, and 0 times a gradient that is not finite is
+    not finite."""
+    network = hmnn.from_functions(
+        init, lambda w, x: x / jnp.linalg.norm(x, axis=1, keepdims=True) @ w["w"]
+    )
     method = METHODS[name](network)
     state, _ = method.step(method.init(0), data(0, rows=5))  # a warning would be an error
     assert np.isfinite(method.predict(state, data(1, rows=3).x).mean).all()
@@ -128,7 +139,9 @@ def test_a_network_need_not_be_defined_where_there_are_no_data(name):
 def test_patience_epochs_in_a_row_raise_and_cost_nothing(often):
     before = filtered(often, data(0))
     saved = bits(before)
-    with pytest.raises(DivergenceError, match=r"3 epochs in a row at t = 2; the state is unchanged"):
+    with pytest.raises(
+        DivergenceError, match=r"3 epochs in a row at t = 2; the state is unchanged"
+    ):
         often.step(before, poisoned(1))
     assert bits(before) == saved
     assert bits(filtered(often, data(1), state=before)) == bits(filtered(often, data(0), data(1)))
@@ -161,7 +174,8 @@ def test_divergence_is_a_runtime_error():
 
 
 def fails_at(count: int):
-    """SGD whose update number `count` is NaN; an undone epoch also takes the counter back, so it stays."""
+    """SGD whose update number `count` is NaN; an undone epoch also takes the counter back, so it
+    stays."""
 
     def optimiser(learning_rate):
         def update(gradient, state, params=None):
@@ -174,7 +188,8 @@ def fails_at(count: int):
 
 
 def fails_above(bound: float):
-    """SGD that gives NaN where the gradient is large: with fresh noise the next epoch may be good."""
+    """SGD that gives NaN where the gradient is large: with fresh noise the next epoch may be
+    good."""
 
     def optimiser(learning_rate):
         def update(gradient, state, params=None):
@@ -210,7 +225,10 @@ def test_some_bad_epochs_among_good_ones_are_skipped():
     assert 0 < int(info.rejected) < 40
     assert is_finite(state)
     start, _ = hmnn.vcl(
-        NETWORK, "gaussian", epochs=1, **settings | {"learning_rate": 1e-30, "optimiser": fails_above(np.inf)}
+        NETWORK,
+        "gaussian",
+        epochs=1,
+        **settings | {"learning_rate": 1e-30, "optimiser": fails_above(np.inf)},
     ).step(method.init(0), data(0))
     assert bits(state.posterior) != bits(start.posterior)
 
@@ -250,8 +268,11 @@ def test_a_step_size_far_too_large_is_told_and_the_posterior_stays_finite():
 
 
 def test_ten_thousand_steps_stay_finite_compile_once_and_keep_memory_flat():
-    """B4 and B5: the same batch every time, under a kernel that forgets a little; the scale does not collapse."""
-    method = hmnn.kurle(NETWORK, "gaussian", memory=0.9, epochs=1, **SETTINGS | {"learning_rate": 1e-2})
+    """B4 and B5: the same batch every time, under a kernel that forgets a little; the scale does
+    not collapse."""
+    method = hmnn.kurle(
+        NETWORK, "gaussian", memory=0.9, epochs=1, **SETTINGS | {"learning_rate": 1e-2}
+    )
     batch, sizes = data(0), []
     state = filtered(method, batch)
     compiled = programs.laid_update._cache_size()
@@ -276,7 +297,9 @@ def resident() -> int:
 
 SCRIPT = """
 import hashlib, jax, numpy as np, hmnn
-method = hmnn.hmnn(hmnn.linear(2, 2, bias=False), "categorical", keep=0.8, keep_where="all", epochs=5, minibatch=8)
+network = hmnn.linear(2, 2, bias=False)
+settings = {"keep": 0.8, "keep_where": "all", "epochs": 5, "minibatch": 8}
+method = hmnn.hmnn(network, "categorical", **settings)
 for seed in (3, 4):
     state, rng = method.init(seed), np.random.default_rng(0)
     for _ in range(3):
@@ -289,7 +312,9 @@ for seed in (3, 4):
 
 
 def digests() -> list[str]:
-    run = subprocess.run([sys.executable, "-c", SCRIPT], capture_output=True, text=True, timeout=300)
+    run = subprocess.run(
+        [sys.executable, "-c", SCRIPT], capture_output=True, text=True, timeout=300
+    )
     assert run.returncode == 0, run.stderr
     assert re.fullmatch(r"([0-9a-f]{64}\n){2}", run.stdout)
     return run.stdout.split()

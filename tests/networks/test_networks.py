@@ -18,7 +18,9 @@ ROWS = 32
 def flax_network():
     linen = pytest.importorskip("flax.linen", reason="flax is an optional extra")
     return hmnn.from_flax(
-        linen.Sequential([linen.Dense(4, use_bias=False), jnp.tanh, linen.Dense(1, use_bias=False)]),
+        linen.Sequential(
+            [linen.Dense(4, use_bias=False), jnp.tanh, linen.Dense(1, use_bias=False)]
+        ),
         np.zeros((1, 3), np.float32),
     )
 
@@ -32,7 +34,9 @@ def functions_network():
 
 def equinox_network():
     free = {"use_bias": False, "use_final_bias": False}
-    return hmnn.from_equinox(lambda key: eqx.nn.MLP(3, 1, 4, 1, activation=jnp.tanh, key=key, **free))
+    return hmnn.from_equinox(
+        lambda key: eqx.nn.MLP(3, 1, 4, 1, activation=jnp.tanh, key=key, **free)
+    )
 
 
 def quiet(key, i, weights, family):
@@ -58,7 +62,13 @@ def data(shape: tuple[int, ...], t: int) -> Dataset:
 
 def build(network, source=noise.random):
     return hmnn.kurle(
-        network, "gaussian", epochs=100, learning_rate=2e-3, minibatch=None, keep_where="none", source=source
+        network,
+        "gaussian",
+        epochs=100,
+        learning_rate=2e-3,
+        minibatch=None,
+        keep_where="none",
+        source=source,
     )
 
 
@@ -102,14 +112,26 @@ def test_a_row_does_not_see_the_other_rows(name):
 @pytest.mark.parametrize(
     ("one", "same", "other"),
     [
-        (lambda: hmnn.linear(3), lambda: hmnn.linear(inputs=3, outputs=1), lambda: hmnn.linear(3, bias=False)),
+        (
+            lambda: hmnn.linear(3),
+            lambda: hmnn.linear(inputs=3, outputs=1),
+            lambda: hmnn.linear(3, bias=False),
+        ),
         (
             lambda: hmnn.mlp(3, (4,), 1),
             lambda: hmnn.mlp(3, hidden=[np.int64(4)], outputs=1, activation=jax.nn.relu),
             lambda: hmnn.mlp(3, (4,), 1, activation=jnp.tanh),
         ),
-        (lambda: hmnn.cnn(1, 5, 1, 2), lambda: hmnn.cnn(1, side=5, outputs=1, width=2), lambda: hmnn.cnn(1, 6, 1, 2)),
-        (lambda: hmnn.rnn(1, 3, 1), lambda: hmnn.rnn(inputs=1, width=3, outputs=1), lambda: hmnn.rnn(1, 4, 1)),
+        (
+            lambda: hmnn.cnn(1, 5, 1, 2),
+            lambda: hmnn.cnn(1, side=5, outputs=1, width=2),
+            lambda: hmnn.cnn(1, 6, 1, 2),
+        ),
+        (
+            lambda: hmnn.rnn(1, 3, 1),
+            lambda: hmnn.rnn(inputs=1, width=3, outputs=1),
+            lambda: hmnn.rnn(1, 4, 1),
+        ),
     ],
     ids=["linear", "mlp", "cnn", "rnn"],
 )
@@ -132,7 +154,9 @@ def test_the_same_arguments_compile_once():
 def test_an_mlp_has_the_widths_it_was_asked_for():
     weights = hmnn.mlp(7, (5, 3), 2).init(jax.random.key(0))
     assert [layer.weight.shape for layer in weights.layers] == [(5, 7), (3, 5), (2, 3)]
-    assert [layer.weight.shape for layer in hmnn.mlp(7, (), 2).init(jax.random.key(0)).layers] == [(2, 7)]
+    assert [layer.weight.shape for layer in hmnn.mlp(7, (), 2).init(jax.random.key(0)).layers] == [
+        (2, 7)
+    ]
 
 
 @pytest.mark.parametrize("side", [4, 5, 7, 8, 28])
@@ -147,7 +171,9 @@ def test_a_recurrent_network_takes_any_length_and_minds_the_order():
     weights = network.init(jax.random.key(0))
     x = jnp.arange(6.0).reshape(1, 6, 1)
     assert network.apply(weights, x[:, :2]).shape == (1, 1)
-    assert float(jnp.abs(network.apply(weights, x) - network.apply(weights, x[:, ::-1])).max()) > 1e-3
+    assert (
+        float(jnp.abs(network.apply(weights, x) - network.apply(weights, x[:, ::-1])).max()) > 1e-3
+    )
 
 
 def linear_module(key):
@@ -156,14 +182,20 @@ def linear_module(key):
 
 @pytest.mark.parametrize("build", [linear_module(jax.random.key(0)), None, "mlp", 3])
 def test_from_equinox_needs_a_function_of_a_key(build):
-    with pytest.raises(ValueError, match=r"^build must be a function of a key that makes the module\. Got "):
+    with pytest.raises(
+        ValueError, match=r"^build must be a function of a key that makes the module\. Got "
+    ):
         hmnn.from_equinox(build)
 
 
 def test_from_equinox_needs_a_module_that_can_be_called():
-    with pytest.raises(ValueError, match=r"^build must be a function of a key that makes a callable module\. Got "):
+    with pytest.raises(
+        ValueError, match=r"^build must be a function of a key that makes a callable module\. Got "
+    ):
         hmnn.from_equinox(lambda key: jnp.zeros(3))
-    with pytest.raises(ValueError, match=r"^weights must be one or more arrays of float32 or float64\. Got \[\]\.$"):
+    with pytest.raises(
+        ValueError, match=r"^weights must be one or more arrays of float32 or float64\. Got \[\]\.$"
+    ):
         hmnn.from_equinox(lambda key: eqx.nn.Identity())
 
 
@@ -190,14 +222,22 @@ def test_from_functions_needs_two_functions_and_floating_point_weights():
         hmnn.from_functions(3, abs)
     with pytest.raises(ValueError, match=r"^apply must be a function\. Got None\.$"):
         hmnn.from_functions(zeros, None)
-    for bad in (lambda key: jnp.zeros(2, jnp.int32), lambda key: {}, lambda key: (jnp.zeros(2), jnp.ones(2, bool))):
-        with pytest.raises(ValueError, match=r"^weights must be one or more arrays of float32 or float64\. Got \["):
+    for bad in (
+        lambda key: jnp.zeros(2, jnp.int32),
+        lambda key: {},
+        lambda key: (jnp.zeros(2), jnp.ones(2, bool)),
+    ):
+        with pytest.raises(
+            ValueError, match=r"^weights must be one or more arrays of float32 or float64\. Got \["
+        ):
             hmnn.from_functions(bad, abs)
 
 
 def test_weights_in_half_precision_are_refused():
     for dtype in (jnp.bfloat16, jnp.float16):
-        with pytest.raises(ValueError, match=r"^weights must be one or more arrays of float32 or float64\. Got"):
+        with pytest.raises(
+            ValueError, match=r"^weights must be one or more arrays of float32 or float64\. Got"
+        ):
             hmnn.from_functions(lambda key, dtype=dtype: jnp.ones(2, dtype), lambda w, x: x @ w)
 
 
@@ -205,9 +245,13 @@ def test_from_flax_needs_a_module_with_nothing_but_params():
     linen = pytest.importorskip("flax.linen", reason="flax is an optional extra")
     x = np.zeros((1, 3), np.float32)
     for bad in (None, "dense", linen.Dense, abs):
-        with pytest.raises(ValueError, match=r"^module must be a Flax linen module \(with init and apply\)\. Got "):
+        with pytest.raises(
+            ValueError, match=r"^module must be a Flax linen module \(with init and apply\)\. Got "
+        ):
             hmnn.from_flax(bad, x)
-    with pytest.raises(ValueError, match=r"only collection is 'params'\. Got \['batch_stats', 'params'\]\.$"):
+    with pytest.raises(
+        ValueError, match=r"only collection is 'params'\. Got \['batch_stats', 'params'\]\.$"
+    ):
         hmnn.from_flax(linen.BatchNorm(use_running_average=True), x)
 
 

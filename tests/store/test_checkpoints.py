@@ -1,4 +1,5 @@
-"""C2, C6, C9 and C10: what is saved comes back bit for bit, or is refused with a sentence that names what differs."""
+"""C2, C6, C9 and C10: what is saved comes back bit for bit, or is refused with a sentence that
+names what differs."""
 
 import os
 import subprocess
@@ -45,7 +46,9 @@ def same(a, b):
         return type(leaf), repr(leaf)
 
     there = [jax.tree.structure(t) for t in (a, b)]
-    return there[0] == there[1] and list(map(bits, jax.tree.leaves(a))) == list(map(bits, jax.tree.leaves(b)))
+    return there[0] == there[1] and list(map(bits, jax.tree.leaves(a))) == list(
+        map(bits, jax.tree.leaves(b))
+    )
 
 
 def write_by_hand(path, arrays, listed, version=manifests.VERSION, finite=True):
@@ -53,8 +56,16 @@ def write_by_hand(path, arrays, listed, version=manifests.VERSION, finite=True):
     path.mkdir()
     content = b"".join(map(bytes, tensors.pack(arrays)))
     data = {checkpoints.DATA: {"bytes": len(content), "sha256": files.sha256([content])}}
-    said = {"version": version, "tree": listed, "flags": {"finite": finite}, "config": None, "files": data}
-    text = manifests.render("checkpoint", {k: v for k, v in said.items() if v is not None or k == "config"})
+    said = {
+        "version": version,
+        "tree": listed,
+        "flags": {"finite": finite},
+        "config": None,
+        "files": data,
+    }
+    text = manifests.render(
+        "checkpoint", {k: v for k, v in said.items() if v is not None or k == "config"}
+    )
     (path / checkpoints.DATA).write_bytes(content)
     (path / manifests.NAME).write_bytes(text)
 
@@ -75,7 +86,13 @@ def promotion():
 @pytest.mark.usefixtures("promotion")  # Adam of optax mixes integers and floats
 def test_saved_and_resumed_at_every_t_is_the_straight_run(tmp_path, optimiser):
     method = hmnn.hmnn(
-        hmnn.linear(2, 2), "categorical", epochs=3, minibatch=8, keep=0.7, keep_where="all", optimiser=optimiser
+        hmnn.linear(2, 2),
+        "categorical",
+        epochs=3,
+        minibatch=8,
+        keep=0.7,
+        keep_where="all",
+        optimiser=optimiser,
     )
     states = [method.init(7)]
     for data in batches():
@@ -136,7 +153,10 @@ ARRAYS = {
 def test_every_array_comes_back_exactly(tmp_path, name):
     array = ARRAYS[name]
     hmnn.save({"a": array}, tmp_path / "a")
-    for found in (hmnn.load(tmp_path / "a")["a"], hmnn.load(tmp_path / "a", like={"a": array})["a"]):
+    for found in (
+        hmnn.load(tmp_path / "a")["a"],
+        hmnn.load(tmp_path / "a", like={"a": array})["a"],
+    ):
         assert (found.dtype, found.shape) == (array.dtype, array.shape)
         assert np.asarray(found).tobytes() == np.asarray(array, order="C").tobytes()
     by_library = load_file(tmp_path / "a" / checkpoints.DATA)["['a']"]
@@ -152,14 +172,28 @@ def test_files_can_be_read_by_others_and_hold_what_is_promised(tmp_path):
     for name in os.listdir(tmp_path / "a"):
         assert (tmp_path / "a" / name).stat().st_mode & 0o777 == 0o644 & ~umask
     manifest = manifests.read("it", (tmp_path / "a/manifest.json").read_bytes())
-    assert {"kind", "version", "config", "flags", "type", "tree", "files", "versions", "sha256"} == set(manifest)
+    assert {
+        "kind",
+        "version",
+        "config",
+        "flags",
+        "type",
+        "tree",
+        "files",
+        "versions",
+        "sha256",
+    } == set(manifest)
     assert {"python", "hmnn", "jax", "numpy"} == set(manifest["versions"])
 
 
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"width": 3}, r"\.posterior\.location\.layers\[0\]\.weight is float32 of shape \(2, 2\) on disk and float32"),
+        (
+            {"width": 3},
+            r"\.posterior\.location\.layers\[0\]\.weight is float32 of "
+            r"shape \(2, 2\) on disk and float32",
+        ),
         ({"optimiser": "adam"}, r"\.work\.optimiser\[0\]\.count is only in `like`"),
     ],
 )
@@ -176,12 +210,19 @@ def test_other_dtypes_keys_and_values_are_refused(tmp_path):
     hmnn.save({"w": np.ones(2, np.float32), "k": jax.random.key(0), "n": 3}, tmp_path / "a")
     good = {"w": jax.ShapeDtypeStruct((2,), jnp.float32), "k": jax.random.key(9), "n": 0}
     assert hmnn.load(tmp_path / "a", like=good)["n"] == 3
-    for name, wrong in [("w", np.ones(2)), ("k", jax.random.key(0, impl="rbg")), ("n", 1.0), ("n", None)]:
+    for name, wrong in [
+        ("w", np.ones(2)),
+        ("k", jax.random.key(0, impl="rbg")),
+        ("n", 1.0),
+        ("n", None),
+    ]:
         with pytest.raises(ValueError, match=f"'{name}'.*on disk and"):
             hmnn.load(tmp_path / "a", like=good | {name: wrong})
 
 
-@pytest.mark.parametrize("leaf", [jnp.ones, object(), np.array(["a"]), np.array([1 + 2j]), np.array([None]), b"bytes"])
+@pytest.mark.parametrize(
+    "leaf", [jnp.ones, object(), np.array(["a"]), np.array([1 + 2j]), np.array([None]), b"bytes"]
+)
 def test_what_cannot_be_kept_is_refused_and_nothing_is_written(tmp_path, leaf):
     with pytest.raises(ValueError, match="state must be made of"):
         hmnn.save({"a": leaf}, tmp_path / "a")
@@ -230,7 +271,12 @@ def test_negative_locations_and_flagged_infinities_are_fine(tmp_path):
 
 @pytest.mark.parametrize(
     ("version", "said"),
-    [(2, "format version 2; this hmnn reads up to 1"), (0, "never was"), ("1", "must say"), (None, "Got None")],
+    [
+        (2, "format version 2; this hmnn reads up to 1"),
+        (0, "never was"),
+        ("1", "must say"),
+        (None, "Got None"),
+    ],
 )
 def test_format_versions(tmp_path, version, said):
     listed, arrays = leaves.describe({"w": np.ones(2)})
@@ -329,7 +375,10 @@ def test_a_method_whose_weights_have_such_names_is_saved(tmp_path, name):
 
 
 def test_the_second_writer_is_told_who_the_first_is(tmp_path):
-    with files.locked(tmp_path / "a"), pytest.raises(LockedError, match=f"locked by pid {os.getpid()}"):
+    with (
+        files.locked(tmp_path / "a"),
+        pytest.raises(LockedError, match=f"locked by pid {os.getpid()}"),
+    ):
         hmnn.save({"w": np.ones(1)}, tmp_path / "a")
     hmnn.save({"w": np.ones(1)}, tmp_path / "a")
     assert os.listdir(tmp_path) == ["a"]

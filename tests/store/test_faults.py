@@ -1,4 +1,5 @@
-"""C3, C4, C5 and C7: kills, full disks, flipped bits and hostile files cost nothing but an error."""
+"""C3, C4, C5 and C7: kills, full disks, flipped bits and hostile files cost nothing but an
+error."""
 
 import errno
 import json
@@ -24,7 +25,8 @@ class Crash(BaseException):
 
 
 def failing(at, error, only=None):
-    """File operations of which call number `at` fails; after a Crash all the others fail too, as after a kill."""
+    """File operations of which call number `at` fails; after a Crash all the others fail too, as
+    after a kill."""
     calls = []
 
     def wrap(name, function):
@@ -57,7 +59,9 @@ def operations(tmp_path):
     return list(calls)
 
 
-@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EIO, errno.EACCES], ids=["ENOSPC", "EIO", "EACCES"])
+@pytest.mark.parametrize(
+    "code", [errno.ENOSPC, errno.EIO, errno.EACCES], ids=["ENOSPC", "EIO", "EACCES"]
+)
 def test_a_fault_at_any_operation_keeps_the_previous_checkpoint(tmp_path, code):
     names = operations(tmp_path)
     assert {"open", "write", "fsync", "close", "rename", "mkdir", "remove", "rmdir"} == set(names)
@@ -66,7 +70,9 @@ def test_a_fault_at_any_operation_keeps_the_previous_checkpoint(tmp_path, code):
         hmnn.save(state(0), path)
         bad, _ = failing(at, OSError(code, os.strerror(code)))
         if at < names.index("remove"):
-            with pytest.raises(OSError, match=r"could not be written.*what was there before is kept") as caught:
+            with pytest.raises(
+                OSError, match=r"could not be written.*what was there before is kept"
+            ) as caught:
                 hmnn.save(state(1), path, files=bad)
             assert caught.value.errno == code
             assert whole(path) == 0
@@ -99,7 +105,15 @@ def test_a_crash_at_any_operation_leaves_the_old_or_the_new_one(tmp_path):
 
 
 def kills(what, count):
-    command = [sys.executable, str(ROOT / "benchmarks/kills.py"), "--what", what, "--kills", str(count), "--json"]
+    command = [
+        sys.executable,
+        str(ROOT / "benchmarks/kills.py"),
+        "--what",
+        what,
+        "--kills",
+        str(count),
+        "--json",
+    ]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300)
     assert done.stdout, done.stderr
     return json.loads(done.stdout)
@@ -192,17 +206,23 @@ HOSTILE = {
     "huge header": (2**62).to_bytes(8, "little") + bytes(100),
     "negative header": b"\xff" * 8 + bytes(100),
     "header beyond the file": (200).to_bytes(8, "little") + b"{}",
-    "overlap": hostile_header({"['n']": entry(0, 16), "b": entry(8, 24), "c": entry(24, 64, "U8", [40])}),
+    "overlap": hostile_header(
+        {"['n']": entry(0, 16), "b": entry(8, 24), "c": entry(24, 64, "U8", [40])}
+    ),
     "same bytes": hostile_header({"a": entry(0, 64, "U8", [64]), "b": entry(0, 64, "U8", [64])}),
     "gap": hostile_header({"a": entry(0, 16), "b": entry(48, 64)}),
     "beyond": hostile_header({"a": entry(0, 2**40, "U8", [2**40])}),
     "wrong size": hostile_header({"a": entry(0, 64, "F32", [17])}),
     "negative": hostile_header({"a": entry(-64, 0)}),
-    "impossible shape": hostile_header({"a": entry(0, 64, "U8", [64]), "b": entry(0, 0, "U8", [0, 2**62])}),
+    "impossible shape": hostile_header(
+        {"a": entry(0, 64, "U8", [64]), "b": entry(0, 0, "U8", [0, 2**62])}
+    ),
     "many dimensions": hostile_header({"a": entry(0, 64, "U8", [1] * 100 + [64])}),
     "unknown dtype": hostile_header({"a": entry(0, 64, "O", [8])}),
     "float shape": hostile_header({"a": entry(0, 64, "U8", [64.0])}),
-    "a key twice": hostile_header(b'{"a":{"dtype":"U8","shape":[64],"data_offsets":[0,64]},"a":{}}'),
+    "a key twice": hostile_header(
+        b'{"a":{"dtype":"U8","shape":[64],"data_offsets":[0,64]},"a":{}}'
+    ),
     "deep": hostile_header(b"[" * 1_000_000),
     "deep objects": hostile_header(b'{"a":' * 500_000),
     "not text": hostile_header(b"\xff\xfe{}"),
@@ -220,7 +240,9 @@ def forge(path, content, tree=()):
     path.mkdir()
     (path / checkpoints.DATA).write_bytes(content)
     said = {checkpoints.DATA: {"bytes": len(content), "sha256": files.sha256([content])}}
-    (path / manifests.NAME).write_bytes(seal(files=said, tree=list(tree), flags={"finite": True}, config=None))
+    (path / manifests.NAME).write_bytes(
+        seal(files=said, tree=list(tree), flags={"finite": True}, config=None)
+    )
 
 
 @pytest.mark.parametrize("name", HOSTILE)
@@ -276,7 +298,16 @@ GOOD_LEAF = {"name": "a", "path": [["key", "a"]], "kind": "array", "dtype": "uin
         [GOOD_LEAF | {"path": [["key", "a"], ["key", [1]]]}],
         [GOOD_LEAF, GOOD_LEAF],
         [GOOD_LEAF, GOOD_LEAF | {"name": "b", "kind": "value", "dtype": "int", "value": "x"}],
-        [GOOD_LEAF, {"name": "b", "path": [["key", "a"], ["key", "b"]], "kind": "value", "dtype": "int", "value": 1}],
+        [
+            GOOD_LEAF,
+            {
+                "name": "b",
+                "path": [["key", "a"], ["key", "b"]],
+                "kind": "value",
+                "dtype": "int",
+                "value": 1,
+            },
+        ],
     ],
 )
 def test_forged_manifests_are_refused(tmp_path, tree):
@@ -292,7 +323,13 @@ def test_forged_manifests_are_refused(tmp_path, tree):
 
 @pytest.mark.parametrize(
     "content",
-    [{}, {"files": 3}, {"files": {checkpoints.DATA: {"bytes": "9", "sha256": ""}}}, {"files": {}}, {"flags": None}],
+    [
+        {},
+        {"files": 3},
+        {"files": {checkpoints.DATA: {"bytes": "9", "sha256": ""}}},
+        {"files": {}},
+        {"flags": None},
+    ],
 )
 def test_manifests_that_lack_something_are_refused(tmp_path, content):
     forge(tmp_path / "a", hostile_header({}))

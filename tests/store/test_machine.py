@@ -1,4 +1,5 @@
-"""Any order of {step, predict, save, load, crash} equals a model that replays the list of batches (B2, C2, C3)."""
+"""Any order of {step, predict, save, load, crash} equals a model that replays the list of batches
+(B2, C2, C3)."""
 
 import shutil
 import tempfile
@@ -29,7 +30,9 @@ def batch(n):
 def replay(numbers):
     """The state after these batches, from nothing but the list."""
     if numbers not in REPLAYED:
-        REPLAYED[numbers] = METHOD.step(replay(numbers[:-1]), batch(numbers[-1]))[0] if numbers else METHOD.init(0)
+        REPLAYED[numbers] = (
+            METHOD.step(replay(numbers[:-1]), batch(numbers[-1]))[0] if numbers else METHOD.init(0)
+        )
     return REPLAYED[numbers]
 
 
@@ -72,7 +75,8 @@ class Filter(RuleBasedStateMachine):
 
     @rule(at=st.integers(0, 25))
     def crash(self, at):
-        """The process dies in the middle of a save; a new one finds the state saved before, or the one being saved."""
+        """The process dies in the middle of a save; a new one finds the state saved before, or the
+        one being saved."""
         bad, _ = failing(at, Crash())
         allowed = [self.seen] if self.saved is None else [self.saved, self.seen]
         with suppress(Crash):
@@ -97,7 +101,9 @@ class Filter(RuleBasedStateMachine):
             shutil.rmtree(self.folder)
 
 
-Filter.TestCase.settings = settings(max_examples=25, stateful_step_count=20, deadline=None, derandomize=True)
+Filter.TestCase.settings = settings(
+    max_examples=25, stateful_step_count=20, deadline=None, derandomize=True
+)
 TestFilter = Filter.TestCase
 
 

@@ -1,4 +1,5 @@
-"""A run that is killed, terminated and interrupted ends with the bits of the run that never was (C2, F3)."""
+"""A run that is killed, terminated and interrupted ends with the bits of the run that never was
+(C2, F3)."""
 
 import json
 import os
@@ -43,7 +44,8 @@ main()
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory):
-    """A folder with the straight run in it; compiled code is shared, so that the other runs are quick."""
+    """A folder with the straight run in it; compiled code is shared, so that the other runs are
+    quick."""
     folder = tmp_path_factory.mktemp("runs")
     environment = os.environ | {
         "JAX_COMPILATION_CACHE_DIR": str(folder / "compiled"),
@@ -62,7 +64,9 @@ def runs(tmp_path_factory):
             "--workers",
             "1",
         ]
-        return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=TIMEOUT)
+        return subprocess.run(
+            command, cwd=folder, env=environment, capture_output=True, text=True, timeout=TIMEOUT
+        )
 
     straight = run({}, "--profile", "smoke", "--seed", "5", "--out", "straight")
     assert straight.returncode == 0, straight.stderr
@@ -87,10 +91,16 @@ def test_killed_terminated_and_interrupted_is_the_straight_run(runs):
     stopped = folder / "stopped"
     killed = run({2: "kill instead"}, "--profile", "smoke", "--seed", "5", "--out", "stopped")
     assert (killed.returncode, done(stopped)) == (-signal.SIGKILL, 1)
-    for save, what, code, steps in ((1, "terminate after", 143, 2), (2, "interrupt amid", 130, 3)):  # the result is one
+    for save, what, code, steps in (
+        (1, "terminate after", 143, 2),
+        (2, "interrupt amid", 130, 3),
+    ):  # the result is one
         halted = run({save: what}, "--resume", "stopped")
         assert (halted.returncode, done(stopped)) == (code, steps), halted.stderr
-        assert halted.stderr.splitlines()[-1] == "hmnn: stopped; go on with: hmnn run two-moons --resume stopped"
+        assert (
+            halted.stderr.splitlines()[-1]
+            == "hmnn: stopped; go on with: hmnn run two-moons --resume stopped"
+        )
         assert "Traceback" not in halted.stderr
         assert not (stopped / "record.json").exists()
     ended = run({}, "--resume", "stopped")
@@ -133,8 +143,14 @@ def cli(runs, monkeypatch, capsys):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("--resume", "straight", "--seed", "6"), "--resume must be given the seed of that run, 5. Got 6."),
-        (("--resume", "straight", "--profile", "quick"), "--resume must be given the profile of that run, 'smoke'."),
+        (
+            ("--resume", "straight", "--seed", "6"),
+            "--resume must be given the seed of that run, 5. Got 6.",
+        ),
+        (
+            ("--resume", "straight", "--profile", "quick"),
+            "--resume must be given the profile of that run, 'smoke'.",
+        ),
         (("--resume", "straight", "--out", "x"), "--resume must stand without --out"),
         (("--resume", "nowhere"), "--resume must be the folder of a run"),
     ],
@@ -151,7 +167,12 @@ def test_inspect_says_what_is_there_and_refuses_what_is_broken(cli, runs):
     code, out, _ = cli("inspect", "straight/checkpoints/separated", "--json")
     found = json.loads(out)
     assert code == 0
-    assert (found["kind"], found["t"], found["verified"], found["config"]["seed"]) == ("checkpoint", 2, True, 5)
+    assert (found["kind"], found["t"], found["verified"], found["config"]["seed"]) == (
+        "checkpoint",
+        2,
+        True,
+        5,
+    )
     assert sum(array["name"].startswith("['state'].posterior") for array in found["arrays"]) == 12
     code, out, _ = cli("inspect", "straight/checkpoints/separated")
     assert code == 0

@@ -1,4 +1,5 @@
-"""A history that grows: thinned, read while it grows, found by t, verified, and gone on with after a crash."""
+"""A history that grows: thinned, read while it grows, found by t, verified, and gone on with after
+a crash."""
 
 import errno
 import os
@@ -80,7 +81,9 @@ def test_one_record_is_read_not_all(tmp_path, monkeypatch):
     grow(tmp_path / "a", range(64))
     trajectory, read = hmnn.Trajectory(tmp_path / "a"), []
     whole = trajectories.Trajectory._read
-    monkeypatch.setattr(trajectories.Trajectory, "_read", lambda self, *a: read.append(a[2]) or whole(self, *a))
+    monkeypatch.setattr(
+        trajectories.Trajectory, "_read", lambda self, *a: read.append(a[2]) or whole(self, *a)
+    )
     trajectory[40]
     record = trajectory.manifest()["record"]
     assert sum(read) < 2 * record
@@ -155,7 +158,9 @@ def calls_of_an_append(tmp_path):
     return begun, len(calls) - begun
 
 
-@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EIO, errno.EACCES], ids=["ENOSPC", "EIO", "EACCES"])
+@pytest.mark.parametrize(
+    "code", [errno.ENOSPC, errno.EIO, errno.EACCES], ids=["ENOSPC", "EIO", "EACCES"]
+)
 def test_a_fault_costs_only_the_record_that_was_being_written(tmp_path, code):
     first, later = calls_of_an_append(tmp_path)
     for begun, count in ((0, first), (1, later)):
@@ -164,7 +169,9 @@ def test_a_fault_costs_only_the_record_that_was_being_written(tmp_path, code):
             grow(path, range(begun))
             bad, _ = failing(at, OSError(code, os.strerror(code)))
             trajectory = hmnn.Trajectory(path, files=bad)
-            with pytest.raises(OSError, match=r"trajectory .* could not be written.*what was there before is kept"):
+            with pytest.raises(
+                OSError, match=r"trajectory .* could not be written.*what was there before is kept"
+            ):
                 trajectory.append(begun, posterior(begun))
             holds(path, range(begun))
             trajectory.append(begun, posterior(begun))  # the disk is well again

@@ -1,9 +1,9 @@
 """Elementary functions that XLA fuses into its loops on a CPU.
 
-XLA:CPU writes every exp, log and division that has several readers to memory, and a division or square root takes as
-long as twenty multiply-adds. The functions here are bit operations and polynomials: they fuse, and are accurate to
-about 2e-7 in single precision. In other precisions they are the library's own. They are jitted so that each is traced
-once for each shape.
+XLA:CPU writes every exp, log and division that has several readers to memory, and a division or
+square root takes as long as twenty multiply-adds. The functions here are bit operations and
+polynomials: they fuse, and are accurate to about 2e-7 in single precision. In other precisions they
+are the library's own. They are jitted so that each is traced once for each shape.
 """
 
 from collections.abc import Sequence
@@ -60,18 +60,22 @@ ROOT_HALF = 0x3F3504F3
 
 @partial(jax.jit, static_argnums=1)
 def exp2(x: Float[Array, "..."], coefficients: Sequence[float] = EXP2) -> Float[Array, "..."]:
-    """2^x for x up to 127; 2^-126 stands for anything smaller. With `ROUGH` its relative error is 3e-6."""
+    """2^x for x up to 127; 2^-126 stands for anything smaller.
+
+    With `ROUGH` its relative error is 3e-6.
+    """
     if x.dtype != jnp.float32:
         return jnp.exp2(x)
     x = larger(x, jnp.float32(-126.0))
     fraction = x - jax.lax.round(x, jax.lax.RoundingMethod.TO_NEAREST_EVEN)
-    # x + ROUND holds the same whole number in its low bits: cheaper than a conversion, which XLA makes saturate.
+    # x + ROUND holds the same whole number in its low bits: cheaper than a conversion, which XLA
+    # makes saturate.
     return _float(_bits(polynomial(coefficients, fraction)) + (_bits(x + ROUND) << 23))
 
 
 @jax.custom_jvp
 def _log(x: Float[Array, "..."]) -> Float[Array, "..."]:
-    """The natural logarithm of a positive normal number, to 4e-7 of its size or absolutely, whichever is larger."""
+    """The natural logarithm of a positive normal number, to 4e-7 relatively or absolutely."""
     if x.dtype != jnp.float32:
         return jnp.log(x)
     bits = _bits(x) - ROOT_HALF
@@ -120,8 +124,13 @@ softplus = jax.jit(_softplus)
 
 
 @jax.jit
-def logistic(x: Float[Array, "..."], over: Float[Array, "..."] | float = 1.0) -> Float[Array, "..."]:
-    """1 / (1 + e^-x), the derivative of softplus, divided by `over`; relatively accurate however small it is."""
+def logistic(
+    x: Float[Array, "..."], over: Float[Array, "..."] | float = 1.0
+) -> Float[Array, "..."]:
+    """1 / (1 + e^-x), the derivative of softplus, divided by `over`.
+
+    Relatively accurate however small it is.
+    """
     if x.dtype != jnp.float32:
         return jax.nn.sigmoid(x) / over
     e = exp2(-jnp.abs(x) * LOG2E)
@@ -142,8 +151,8 @@ def signed(size: Float[Array, "..."], word: UInt32[Array, "..."]) -> Float[Array
 def polynomial(coefficients: Sequence[float], x: Array) -> Array:
     """The polynomial with these coefficients, the constant first.
 
-    Pairs are added up, then pairs of pairs (Estrin's scheme): a processor waits four cycles for each step of a chain,
-    and Horner's chain has one for every coefficient.
+    Pairs are added up, then pairs of pairs (Estrin's scheme): a processor waits four cycles for
+    each step of a chain, and Horner's chain has one for every coefficient.
     """
     terms: list[Any] = list(coefficients)
     power = x
@@ -165,7 +174,9 @@ def _float(bits: Array) -> Array:
 def once(tree: PyTree, weight: Scalar) -> PyTree:
     """The same arrays, computed once and kept in memory: they go through a branch.
 
-    XLA:CPU would compute again, for each of its readers, what it takes to be cheap. `weight` is any number of the loop
-    that is not negative, which XLA does not know.
+    XLA:CPU would compute again, for each of its readers, what it takes to be cheap. `weight` is any
+    number of the loop that is not negative, which XLA does not know.
     """
-    return jax.lax.cond(jnp.asarray(weight) > -1.0, lambda x: x, lambda x: jax.tree.map(jnp.zeros_like, x), tree)
+    return jax.lax.cond(
+        jnp.asarray(weight) > -1.0, lambda x: x, lambda x: jax.tree.map(jnp.zeros_like, x), tree
+    )

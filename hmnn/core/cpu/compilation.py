@@ -1,7 +1,7 @@
 """How programs are compiled, and kept on disk so that the next process need not compile them again.
 
-Compile options differ between releases of XLA. They are asked for, never assumed: an option that this XLA refuses is
-left out, and the program is a little slower to compile or to run, and as right.
+Compile options differ between releases of XLA. They are asked for, never assumed: an option that
+this XLA refuses is left out, and the program is a little slower to compile or to run, and as right.
 """
 
 import os
@@ -16,30 +16,40 @@ import jax
 
 Option = bool | int | float | str
 
-OFTEN: Mapping[str, Option] = {"xla_cpu_prefer_vector_width": 512, "xla_backend_optimization_level": 1}
+OFTEN: Mapping[str, Option] = {
+    "xla_cpu_prefer_vector_width": 512,
+    "xla_backend_optimization_level": 1,
+}
 """Programs that run often: with the widest vectors, without passes that buy nothing."""
 SELDOM: Mapping[str, Option] = {**OFTEN, "xla_cpu_use_fusion_emitters": False}
-"""Programs that run once a time step: XLA:CPU's older code generator, where it is still there, is done sooner, and as
-good where everything is arithmetic."""
-ONCE: Mapping[str, Option] = {"xla_backend_optimization_level": 0, "xla_cpu_use_fusion_emitters": False}
+"""Programs that run once a time step: XLA:CPU's older code generator, where it is still there, is
+done sooner, and as good where everything is arithmetic."""
+ONCE: Mapping[str, Option] = {
+    "xla_backend_optimization_level": 0,
+    "xla_cpu_use_fusion_emitters": False,
+}
 """Programs that run once: compiled quickly, and slower."""
 
 
 class Compiled:
-    """A function that `jax.jit` compiles with the options that this XLA accepts, asked for at the first call.
+    """A function that `jax.jit` compiles with those options that this XLA accepts.
 
-    Nothing is asked when the module is imported. JAX takes options at the outermost call only: do not call it from
-    another compiled function, or give that one the function itself.
+    Nothing is asked when the module is imported. JAX takes options at the outermost call only: do
+    not call it from another compiled function, or give that one the function itself.
     """
 
-    def __init__(self, function: Callable[..., Any], wished: Mapping[str, Option], **settings: Any) -> None:
+    def __init__(
+        self, function: Callable[..., Any], wished: Mapping[str, Option], **settings: Any
+    ) -> None:
         update_wrapper(self, function)
         self._function, self._wished, self._settings = function, wished, settings
 
     @cached_property
     def jitted(self) -> Any:
-        """What `jax.jit` returns, for who lowers it, clears its cache or calls it in a narrow loop."""
-        return jax.jit(self._function, compiler_options=options(self._wished) or None, **self._settings)
+        """What `jax.jit` returns: lower it, clear its cache, or call it in a narrow loop."""
+        return jax.jit(
+            self._function, compiler_options=options(self._wished) or None, **self._settings
+        )
 
     def __getattr__(self, name: str) -> Any:
         """What `jax.jit` returns has more to offer, such as `lower`."""
@@ -55,7 +65,7 @@ def compiled(
     static_argnums: int | Sequence[int] = (),
     donate_argnums: int | Sequence[int] = (),
 ) -> Callable[[Callable[..., Any]], Compiled]:
-    """A decorator like `jax.jit`, for `OFTEN`, `SELDOM`, `ONCE` or other options that an XLA may lack."""
+    """A decorator like `jax.jit` with options that an XLA may lack, such as `OFTEN`."""
     settings = {"static_argnums": static_argnums, "donate_argnums": donate_argnums}
     return lambda function: Compiled(function, wished, **settings)
 
@@ -65,7 +75,10 @@ _answers: dict[tuple[str, Option], bool] = {}
 
 
 def options(wished: Mapping[str, Option]) -> dict[str, Option]:
-    """Those of the wished options that this XLA accepts; none where the arrays do not live on the processor."""
+    """Those of the wished options that this XLA accepts.
+
+    None where the arrays do not live on the processor.
+    """
     if jax.default_backend() != "cpu":
         return {}
     new = {name: value for name, value in wished.items() if (name, value) not in _answers}
@@ -77,7 +90,10 @@ def options(wished: Mapping[str, Option]) -> dict[str, Option]:
 
 
 def _accepts(wished: dict[str, Any]) -> bool:
-    """Whether a program that does nothing compiles with these options; that takes a few milliseconds."""
+    """Whether a program that does nothing compiles with these options.
+
+    That takes a few milliseconds.
+    """
     nothing = jax.jit(lambda x: x).lower(jax.ShapeDtypeStruct((), "float32"))
     try:
         nothing.compile(compiler_options=wished)
@@ -87,16 +103,24 @@ def _accepts(wished: dict[str, Any]) -> bool:
 
 
 def persist(folder: Path) -> bool:
-    """Keep compiled programs in `folder` from now on; a folder that cannot be written to only means that none are kept.
+    """Keep compiled programs in `folder` from now on.
+
+    A folder that cannot be written to only means that none are kept.
 
     Returns:
-        Whether they are kept. Setting HMNN_NO_COMPILATION_CACHE=1 turns it off, and JAX_COMPILATION_CACHE_DIR wins.
+        Whether they are kept. Setting HMNN_NO_COMPILATION_CACHE=1 turns it off, and
+            JAX_COMPILATION_CACHE_DIR wins.
     """
-    if os.environ.get("HMNN_NO_COMPILATION_CACHE", "0") not in ("", "0") or "JAX_COMPILATION_CACHE_DIR" in os.environ:
+    if (
+        os.environ.get("HMNN_NO_COMPILATION_CACHE", "0") not in ("", "0")
+        or "JAX_COMPILATION_CACHE_DIR" in os.environ
+    ):
         return False
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=folder):  # permissions alone do not tell, on a full or read-only disk
+        with tempfile.TemporaryFile(
+            dir=folder
+        ):  # permissions alone do not tell, on a full or read-only disk
             pass
     except OSError:
         return False

@@ -1,7 +1,8 @@
-"""The gradient of the free energy in closed form, for families and priors that are Gaussian mixtures.
+"""The gradient of the free energy in closed form, where family and prior are Gaussian mixtures.
 
-The network's own gradient gw = d(-log g)/dw comes from autodiff; what the KL term adds to it is written out here.
-docs/gradient.md derives it. Equal to `objective.gradient` at the same noise, and several times cheaper.
+The network's own gradient gw = d(-log g)/dw comes from autodiff; what the KL term adds to it is
+written out here. docs/gradient.md derives it. Equal to `objective.gradient` at the same noise, and
+several times cheaper.
 """
 
 from collections.abc import Callable
@@ -31,7 +32,8 @@ class Prior(NamedTuple):
     half: Array
     """log2(e) / (2 variance) of the first variance."""
     ratios: tuple[Array, ...]
-    """The first variance over each other one: what their standard deviations are follows, and is not kept."""
+    """The first variance over each other one: what their standard deviations are follows, and is
+    not kept."""
     variance_logs: tuple[Array, ...]
     """log2 of the weights of the others relative to that of the first."""
     odds: Array | None
@@ -43,9 +45,14 @@ Slope = Callable[[Callable[[Weights], Array], Posterior, PyTree, Scalar, Int[Arr
 
 
 def chosen(how: str, weights: Weights, family: PyTree, prior: PyTree, blocks: int) -> Slope:
-    """The gradient as `how` says: "closed", "autodiff", or "auto", which is closed where the rule applies."""
+    """The gradient as `how` says.
+
+    "closed", "autodiff", or "auto", which is closed where the rule applies.
+    """
     if how == "autodiff" or (how == "auto" and not applies(family, weights)):
-        return lambda loss, theta, noise, weight, _: objective.gradient(loss, theta, family, prior, noise, weight)
+        return lambda loss, theta, noise, weight, _: objective.gradient(
+            loss, theta, family, prior, noise, weight
+        )
     law = ready(prior, family, weights)
     return lambda loss, theta, noise, weight, update: gradient(
         loss, theta, family, law, noise, weight, Turn(update, blocks)
@@ -53,7 +60,10 @@ def chosen(how: str, weights: Weights, family: PyTree, prior: PyTree, blocks: in
 
 
 class Turn(NamedTuple):
-    """Which part of the KL term this update takes: all of it (blocks = 1), or one block of rows in turn."""
+    """Which part of the KL term this update takes.
+
+    All of it (blocks = 1), or one block of rows in turn.
+    """
 
     update: Int[Array, ""]
     blocks: int
@@ -61,7 +71,10 @@ class Turn(NamedTuple):
 
 def applies(family: PyTree, weights: Weights) -> bool:
     """The rule: closed form if every leaf is Gaussian or DropConnect, autodiff otherwise."""
-    return all(isinstance(f, Gaussian | DropConnect) for f in _tree.structure(weights).flatten_up_to(family))
+    return all(
+        isinstance(f, Gaussian | DropConnect)
+        for f in _tree.structure(weights).flatten_up_to(family)
+    )
 
 
 def ready(prior: PyTree, family: PyTree, weights: Weights) -> PyTree:
@@ -78,22 +91,31 @@ def gradient(
     weight: Scalar,
     turn: Turn,
 ) -> Posterior:
-    """As `objective.gradient`; `prior` is made ready, and `turn` says which rows pay the KL term now."""
+    """As `objective.gradient`; `turn` says which rows of a prior made ready pay the KL term."""
     scale = jax.tree.map(families.scale, posterior.rho)
     w = _drawn_once(objective.draw_scaled(posterior.location, scale, family, noise), weight)
     slopes = jax.grad(loss)(w)
 
     def leaf(
-        w: Array, gw: Array, m: Array, rho: Array, s: Array, member: Family, law: Prior, epsilon: Noise
+        w: Array,
+        gw: Array,
+        m: Array,
+        rho: Array,
+        s: Array,
+        member: Family,
+        law: Prior,
+        epsilon: Noise,
     ) -> Posterior:
         return _leaf(w, gw, Posterior(m, rho), s, member, law, epsilon.eta, weight, turn)
 
-    parts = jax.tree.map(leaf, w, slopes, posterior.location, posterior.rho, scale, family, prior, noise)
+    parts = jax.tree.map(
+        leaf, w, slopes, posterior.location, posterior.rho, scale, family, prior, noise
+    )
     return _tree.unzip(w, parts, Posterior)
 
 
 def _drawn_once(w: Weights, weight: Scalar) -> Weights:
-    """The same weights; XLA would otherwise draw a bias again for every row of the batch that it is added to."""
+    """The same weights; XLA would otherwise draw a bias again for every row of the batch."""
     leaves = jax.tree.leaves(w)
     thin = iter(arithmetic.once([leaf for leaf in leaves if leaf.ndim < 2], weight))
     return _tree.structure(w).unflatten([next(thin) if leaf.ndim < 2 else leaf for leaf in leaves])
@@ -115,7 +137,10 @@ def _leaf(
     weight: Scalar,
     turn: Turn,
 ) -> Posterior:
-    """The gradient of one leaf; in blocks of rows, one block pays for all. To cut small leaves would save nothing."""
+    """The gradient of one leaf; in blocks of rows, one block pays for all.
+
+    To cut small leaves would save nothing.
+    """
     blocks = divisor(w.shape[0], turn.blocks) if w.ndim and w.size >= SMALL else 1
     share = jnp.asarray(weight * blocks, w.dtype)
     here, m = Here(theta.location, s, eta), theta.location
@@ -141,10 +166,13 @@ class Here(NamedTuple):
     eta: Bool[Array, "..."] | None
 
 
-def _block_slopes(here: Here, w: Array, law: Prior, first: Array, blocks: int, share: Array) -> tuple[Array, Array]:
+def _block_slopes(
+    here: Here, w: Array, law: Prior, first: Array, blocks: int, share: Array
+) -> tuple[Array, Array]:
     """The slopes of one block of rows, laid over all blocks.
 
-    The branch is there for XLA, which would otherwise compute the slopes of the block again for every other block.
+    The branch is there for XLA, which would otherwise compute the slopes of the block again for
+    every other block.
     """
     rows = w.shape[0] // blocks
 
@@ -163,28 +191,41 @@ def _block_slopes(here: Here, w: Array, law: Prior, first: Array, blocks: int, s
 
 
 def _divergence_slopes(here: Here, w: Array, law: Prior) -> tuple[Array, Array]:
-    """-d log P pi / dw, and the total derivative of log q in m at fixed noise (0 where no mean is dropped)."""
+    """-d log P pi / dw, and d log q / dm at fixed noise (0 where no mean is dropped)."""
     m, s, eta = here
     pull = _pull(law, w)
     if law.odds is None or eta is None:
         return pull, jnp.zeros_like(w)
     precision = 1.0 / (s * s)
-    # r, the responsibility of the kept mean, is logistic(odds); 1 - r where the mean was kept, r where it was not.
+    # r, the responsibility of the kept mean, is logistic(odds); 1 - r where the mean was kept, r
+    # where it was not.
     odds = law.odds + LOG2E * (m * (w - 0.5 * m) * precision)
     signed = -arithmetic.larger(-100.0, jnp.where(eta, -odds, odds))
     # Times a reciprocal, not divided by: XLA would write a quotient that has two readers to memory.
-    return pull, jnp.where(eta, -w, w - m) * (precision * (1.0 / (1.0 + arithmetic.exp2(signed, ROUGH))))
+    return pull, jnp.where(eta, -w, w - m) * (
+        precision * (1.0 / (1.0 + arithmetic.exp2(signed, ROUGH)))
+    )
 
 
 def _pull(law: Prior, w: Float[Array, "..."]) -> Float[Array, "..."]:
     """sum_k resp_k (w - mu_k) / v_k over all components."""
     gaps = [w - mean for mean in law.means]
-    # Always the ratios; but XLA would compute what follows from them alone before the loop, and keep it in memory.
+    # Always the ratios; but XLA would compute what follows from them alone before the loop, and
+    # keep it in memory.
     ratios = [jnp.where(w == w, ratio, w) for ratio in law.ratios]
     halves = [law.half, *(law.half * ratio for ratio in ratios)]
-    heights = [None, *(q + 0.5 * LOG2E * arithmetic.log(r) for q, r in zip(law.variance_logs, ratios, strict=True))]
+    heights = [
+        None,
+        *(
+            q + 0.5 * LOG2E * arithmetic.log(r)
+            for q, r in zip(law.variance_logs, ratios, strict=True)
+        ),
+    ]
     logs = [
-        [_plus(p, _plus(height, -gap * gap * half)) for height, half in zip(heights, halves, strict=True)]
+        [
+            _plus(p, _plus(height, -gap * gap * half))
+            for height, half in zip(heights, halves, strict=True)
+        ]
         for p, gap in zip(law.mean_logs, gaps, strict=True)
     ]
     top = reduce(arithmetic.larger, [x for row in logs for x in row])
@@ -210,7 +251,8 @@ def _ready(law: Mixture, member: Family, dtype: jnp.dtype) -> Prior:
 
     weights, variances = list(law.variance_weights), list(law.variances)
     if len(variances) > 1:
-        # The others are relative to the first: if it is not there, half of the second takes its place.
+        # The others are relative to the first: if it is not there, half of the second takes its
+        # place.
         there = jnp.asarray(weights[0]) > 0.0
         variances[0] = jnp.where(there, variances[0], variances[1])
         weights[:2] = [jnp.where(there, q, 0.5 * weights[1]) for q in weights[:2]]

@@ -1,6 +1,7 @@
 """Noise from one keyed hash per weight: the mask and the normal come from the same 32 bits.
 
-The keys are threefry's words: related keys would break a cheap hash. docs/noise.md has the derivation.
+The keys are threefry's words: related keys would break a cheap hash. docs/noise.md has the
+derivation.
 """
 
 import math
@@ -17,7 +18,10 @@ from hmnn.core.families import Family, Noise
 
 
 def hashed(seeds: noise.Words, i: Scalar, weights: Weights, family: PyTree) -> PyTree:
-    """Masks and normals from one 32-bit hash per weight: its top bit is the sign, the rest the mask and the size."""
+    """Masks and normals from one 32-bit hash per weight.
+
+    Its top bit is the sign, the rest the mask and the size.
+    """
     return noise.leaves(_hashed_leaf, seeds, weights, family)
 
 
@@ -33,20 +37,29 @@ def mixed(shape: tuple[int, ...], seed: UInt32[Array, " 2"]) -> UInt32[Array, ".
 def _hashed_leaf(weight: Array, seed: UInt32[Array, " 2"], family: Family) -> Noise:
     h = mixed(weight.shape, seed)
     low = (h & _u32(0x7FFFFFFF)).astype(jnp.int32)
-    eta, tail = (None, _centred(low, 2.0**-31)) if family.keep is None else _masked(low, last_kept(family))
+    eta, tail = (
+        (None, _centred(low, 2.0**-31)) if family.keep is None else _masked(low, last_kept(family))
+    )
     return Noise(eta, _normal(h, tail, weight.dtype))
 
 
 def last_kept(family: Any) -> Int[Array, "..."]:
-    """The last of the 2^31 words that keep the mean; from `keep` itself where none was worked out."""
+    """The last of the 2^31 words that keep the mean.
+
+    From `keep` itself where none was worked out.
+    """
     last = getattr(family, "last", None)  # a family of the user's own need not have it
     if last is not None:
         return jnp.asarray(last, jnp.int32)
     below = jnp.round(jnp.asarray(family.keep, jnp.float32) * 2.0**31) - 1.0
-    return jnp.where(below >= 2.0**31 - 128.0, 2**31 - 1, jnp.minimum(below, 2.0**31 - 256.0).astype(jnp.int32))
+    return jnp.where(
+        below >= 2.0**31 - 128.0, 2**31 - 1, jnp.minimum(below, 2.0**31 - 256.0).astype(jnp.int32)
+    )
 
 
-def _masked(low: Int[Array, "..."], last: Int[Array, "..."]) -> tuple[Bool[Array, "..."], Float[Array, "..."]]:
+def _masked(
+    low: Int[Array, "..."], last: Int[Array, "..."]
+) -> tuple[Bool[Array, "..."], Float[Array, "..."]]:
     """eta = (low <= last); low, rescaled within its side of that threshold, is uniform again."""
     kept = last.astype(jnp.float32) + 1.0
     eta = low <= last
@@ -61,7 +74,8 @@ def _centred(low: Int[Array, "..."], width: Any) -> Float[Array, "..."]:
 def _normal(h: UInt32[Array, "..."], tail: Float[Array, "..."], dtype: Any) -> Float[Array, "..."]:
     """The standard normal with P(|xi| > x) = tail and the sign of the top bit.
 
-    |xi| / (1 - tail) is a smooth function of log(tail (2 - tail)): a polynomial gives it to a relative 4e-6.
+    |xi| / (1 - tail) is a smooth function of log(tail (2 - tail)): a polynomial gives it to a
+        relative 4e-6.
     """
     place = arithmetic.log(tail * (2.0 - tail)) * (-2.0 / DEEPEST) - 1.0
     size = (1.0 - tail) * arithmetic.polynomial(QUANTILE, place)
@@ -91,7 +105,8 @@ QUANTILE = (
 def _index(shape: tuple[int, ...], word: UInt32[Array, ""]) -> UInt32[Array, "..."]:
     """(row 2^b + column) xor word, with 2^b the next power of two of the columns.
 
-    The word goes in with the row: were the index itself the same at every update, XLA would keep it in memory.
+    The word goes in with the row: were the index itself the same at every update, XLA would keep it
+    in memory.
     """
     rows, columns = (shape[0], math.prod(shape[1:])) if shape else (1, 1)
     shift = max(columns - 1, 0).bit_length()

@@ -1,7 +1,8 @@
 """How the weights lie in memory while a time step computes.
 
-Small leaves lie end to end: compilers and processors pay for every loop, and a bias is a loop. Matrices lie with their
-long rows as rows: a processor takes 16 weights of a row at once, and those that are left over one by one.
+Small leaves lie end to end: compilers and processors pay for every loop, and a bias is a loop.
+Matrices lie with their long rows as rows: a processor takes 16 weights of a row at once, and those
+that are left over one by one.
 """
 
 import math
@@ -26,17 +27,24 @@ SMALL = 4096
 """Leaves with fewer weights lie end to end."""
 
 BY_WEIGHT = (optax.sgd, optax.adam)
-"""Optimisers that treat every weight by itself. Others may not: a mask may ask for a leaf's name or shape."""
+"""Optimisers that treat every weight by itself. Others may not: a mask may ask for a leaf's name or
+shape."""
 
 
 class Laid(NamedTuple):
-    """Weights, or whatever belongs to them one by one, as they lie: an array for each group of leaves."""
+    """Weights, or whatever belongs to them one by one, as they lie.
+
+    An array for each group of leaves.
+    """
 
     groups: tuple[Any, ...]
 
 
 class Layout(NamedTuple):
-    """Which leaves lie together, and how to get there and back; without groups all lies as it is."""
+    """Which leaves lie together, and how to get there and back.
+
+    Without groups all lies as it is.
+    """
 
     like: PyTree
     """The shapes of the weights."""
@@ -49,7 +57,9 @@ class Layout(NamedTuple):
         def ours(node: Any) -> bool:
             if not self.groups or _tree.structure(node) != structure or _shapes(node) != shapes:
                 return False
-            return all(jnp.issubdtype(leaf.dtype, jnp.inexact) for leaf in jax.tree.leaves(node))  # and no counter
+            return all(
+                jnp.issubdtype(leaf.dtype, jnp.inexact) for leaf in jax.tree.leaves(node)
+            )  # and no counter
 
         def laid(node: Any) -> Any:
             if not ours(node):
@@ -71,9 +81,13 @@ class Layout(NamedTuple):
         """The mean over every leaf, of two trees at once."""
         first, second = laid
         sums = self._sums(jax.tree.map(jax.lax.complex, first, second))  # one array, one pass
-        # Apart first: a complex quotient would bring NaN, where there is no drift signal, into the other part.
+        # Apart first: a complex quotient would bring NaN, where there is no drift signal, into the
+        # other part.
         apart = (jax.tree.map(part, sums) for part in (jnp.real, jnp.imag))
-        return tuple(jax.tree.map(lambda total, leaf: total / leaf.size, totals, self.like) for totals in apart)
+        return tuple(
+            jax.tree.map(lambda total, leaf: total / leaf.size, totals, self.like)
+            for totals in apart
+        )
 
     def _sums(self, laid: PyTree) -> PyTree:
         found = dict[int, Array]()
@@ -82,8 +96,12 @@ class Layout(NamedTuple):
                 found[group[0]] = jnp.sum(values)
                 continue
             # A product, not sums over slices: XLA would compute the values again for each of them.
-            where = np.repeat(np.eye(len(group)), [math.prod(_shapes(self.like)[i]) for i in group], axis=0)
-            real, imaginary = (part @ where.astype(part.dtype) for part in (values.real, values.imag))
+            where = np.repeat(
+                np.eye(len(group)), [math.prod(_shapes(self.like)[i]) for i in group], axis=0
+            )
+            real, imaginary = (
+                part @ where.astype(part.dtype) for part in (values.real, values.imag)
+            )
             found |= zip(group, jax.lax.complex(real, imaginary), strict=True)
         return _tree.structure(self.like).unflatten([found[i] for i in range(len(found))])
 
@@ -91,8 +109,13 @@ class Layout(NamedTuple):
         """The family of every group."""
         if not self.groups:
             return family
-        members, leaves = _tree.structure(self.like).flatten_up_to(family), jax.tree.leaves(self.like)
-        return Laid(tuple(_member([(members[i], leaves[i].shape) for i in group]) for group in self.groups))
+        members, leaves = (
+            _tree.structure(self.like).flatten_up_to(family),
+            jax.tree.leaves(self.like),
+        )
+        return Laid(
+            tuple(_member([(members[i], leaves[i].shape) for i in group]) for group in self.groups)
+        )
 
     def _apart(self, laid: Laid) -> Weights:
         shapes, found = _shapes(self.like), dict[int, Array]()
@@ -108,22 +131,28 @@ class Layout(NamedTuple):
 
 
 def as_it_lies(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Let a function of a filter, whose law is a tree of pairs, compute with weights as they lie best in memory.
+    """Let a function of a filter compute with weights as they lie best in memory.
 
-    Neither who calls it nor its own lines know of it: what is shaped like the weights is laid on the way in, and comes
-    back as it was on the way out.
+    Neither who calls it nor its own lines know of it: what is shaped like the weights is laid on
+    the way in, and comes back as it was on the way out.
     """
 
     @wraps(function)
     def laid(parts: Any, *arguments: Any) -> Any:
-        alone = getattr(parts.kernel, "weightwise", False) and getattr(parts.projection, "optimiser", None) in BY_WEIGHT
+        alone = (
+            getattr(parts.kernel, "weightwise", False)
+            and getattr(parts.projection, "optimiser", None) in BY_WEIGHT
+        )
         if not alone:  # the kernel or the optimiser may look at a leaf as a whole
             return function(parts, *arguments)
         places = of(jax.eval_shape(parts.first_weights, jax.random.key(0)), parts.family)
         lying = replace(
             parts,
             apply=lambda w, x: parts.apply(places.back(w), x),
-            kernel=_Lying(parts.kernel, parts.kernel.centre._replace(anchor=places.lay(parts.kernel.centre.anchor))),
+            kernel=_Lying(
+                parts.kernel,
+                parts.kernel.centre._replace(anchor=places.lay(parts.kernel.centre.anchor)),
+            ),
             family=places.members(parts.family),
             leaf_means=places.means,
         )
@@ -137,7 +166,9 @@ def _laid(places: Layout, argument: Any) -> Any:
     if isinstance(argument, Batch):
         return argument
     if hasattr(argument, "work"):  # a state
-        return argument._replace(posterior=places.lay(argument.posterior), work=places.lay(argument.work))
+        return argument._replace(
+            posterior=places.lay(argument.posterior), work=places.lay(argument.work)
+        )
     return places.lay(argument)
 
 
@@ -169,13 +200,21 @@ def _end_to_end(leaves: list[Array]) -> Array:
 
 
 def _member(together: list[tuple[Any, tuple[int, ...]]]) -> Family:
-    """The family of leaves that lie together: gamma, one per weight, lies with them, and is 1 where none is dropped."""
+    """The family of leaves that lie together.
+
+    Gamma, one per weight, lies with them, and is 1 where none is dropped.
+    """
     first, shape = together[0]
     if len(together) == 1:
-        return jax.tree.map(lambda value: _end_to_end([value]) if jnp.shape(value) == shape else value, first)
+        return jax.tree.map(
+            lambda value: _end_to_end([value]) if jnp.shape(value) == shape else value, first
+        )
     if all(member.keep is None for member, _ in together):
         return first
-    members = [(DropConnect(1.0, 2**31 - 1) if member.keep is None else member, shape) for member, shape in together]
+    members = [
+        (DropConnect(1.0, 2**31 - 1) if member.keep is None else member, shape)
+        for member, shape in together
+    ]
     keeps = [jnp.broadcast_to(member.keep, shape).ravel() for member, shape in members]
     lasts = [jnp.broadcast_to(last_kept(member), shape).ravel() for member, shape in members]
     return DropConnect(jnp.concatenate(keeps), jnp.concatenate(lasts))

@@ -1,7 +1,7 @@
 """Loops and branches whose carried pairs (m, s-tilde) lie in one complex array, m + i s-tilde.
 
-A loop of XLA:CPU fills one array: packed, both numbers of a weight are updated in one pass, in place, and what they
-share is computed once. Otherwise these are `jax.lax`'s.
+A loop of XLA:CPU fills one array: packed, both numbers of a weight are updated in one pass, in
+place, and what they share is computed once. Otherwise these are `jax.lax`'s.
 """
 
 from collections.abc import Callable
@@ -23,17 +23,24 @@ def _is_pair(node: Any) -> bool:
 
 
 class _Packed:
-    """A pair as one tree of complex arrays; a class of its own, so that it is known when it is unpacked."""
+    """A pair as one tree of complex arrays.
+
+    A class of its own, so that it is known when it is unpacked.
+    """
 
     def __init__(self, both: PyTree) -> None:
         self.both = both
 
 
-jax.tree_util.register_pytree_node(_Packed, lambda p: ((p.both,), None), lambda _, parts: _Packed(*parts))
+jax.tree_util.register_pytree_node(
+    _Packed, lambda p: ((p.both,), None), lambda _, parts: _Packed(*parts)
+)
 
 
 def _pack(node: Any) -> Any:
-    return _Packed(jax.tree.map(jax.lax.complex, node.location, node.rho)) if _is_pair(node) else node
+    return (
+        _Packed(jax.tree.map(jax.lax.complex, node.location, node.rho)) if _is_pair(node) else node
+    )
 
 
 def _unpack(node: Any) -> Any:
@@ -43,7 +50,10 @@ def _unpack(node: Any) -> Any:
 
 
 def packed(tree: PyTree) -> PyTree:
-    """Every pair of a tree as one array; moments that an optimiser keeps of a pair stay as they are."""
+    """Every pair of a tree as one array.
+
+    Moments that an optimiser keeps of a pair stay as they are.
+    """
     return jax.tree.map(_pack, tree, is_leaf=_is_pair)
 
 
@@ -53,7 +63,10 @@ def unpacked(tree: PyTree) -> PyTree:
 
 
 def _first_only(tree: PyTree, change: Callable[[PyTree], PyTree]) -> PyTree:
-    """Change what is a pair or has a field `posterior`; an optimiser's own pairs are its own affair."""
+    """Change what is a pair or has a field `posterior`.
+
+    An optimiser's own pairs are its own affair.
+    """
     if hasattr(tree, "posterior"):
         return tree._replace(posterior=change(tree.posterior))
     if isinstance(tree, tuple) and not hasattr(tree, "_fields"):
@@ -70,7 +83,9 @@ def fori_loop(number: Scalar, body: Callable[[Array, PyTree], PyTree], carry: Py
     return _first_only(jax.lax.fori_loop(0, number, one, _first_only(carry, packed)), unpacked)
 
 
-def while_loop(going_on: Callable[[PyTree], Array], body: Callable[[PyTree], PyTree], carry: PyTree) -> PyTree:
+def while_loop(
+    going_on: Callable[[PyTree], Array], body: Callable[[PyTree], PyTree], carry: PyTree
+) -> PyTree:
     """`jax.lax.while_loop`."""
     last = jax.lax.while_loop(
         lambda carry: going_on(_first_only(carry, unpacked)),
@@ -82,7 +97,9 @@ def while_loop(going_on: Callable[[PyTree], Array], body: Callable[[PyTree], PyT
 
 def cond(true: Array, then: Callable[[], PyTree], otherwise: Callable[[], PyTree]) -> PyTree:
     """`jax.lax.cond`."""
-    found = jax.lax.cond(true, lambda: _first_only(then(), packed), lambda: _first_only(otherwise(), packed))
+    found = jax.lax.cond(
+        true, lambda: _first_only(then(), packed), lambda: _first_only(otherwise(), packed)
+    )
     return _first_only(found, unpacked)
 
 
@@ -92,11 +109,22 @@ def all_finite(theta: Posterior, memory: PyTree) -> Bool[Array, ""]:
 
 
 def updated(
-    optimiser: optax.GradientTransformation, theta: Posterior, memory: PyTree, gradient: Posterior, weight: Scalar
+    optimiser: optax.GradientTransformation,
+    theta: Posterior,
+    memory: PyTree,
+    gradient: Posterior,
+    weight: Scalar,
 ) -> tuple[Posterior, PyTree]:
-    """One update: theta and the optimiser's state after it; s-tilde stays above its floor, where its gradient lives."""
-    if any(jnp.ndim(leaf) for leaf in jax.tree.leaves(memory)):  # each moment would compute the gradient again
+    """One update: theta and the optimiser's state after it.
+
+    S-tilde stays above its floor, where its gradient lives.
+    """
+    if any(
+        jnp.ndim(leaf) for leaf in jax.tree.leaves(memory)
+    ):  # each moment would compute the gradient again
         gradient = unpacked(arithmetic.once(packed(gradient), weight))
     updates, memory = optimiser.update(gradient, memory, theta)
     moved = optax.apply_updates(theta, updates)
-    return moved._replace(rho=jax.tree.map(lambda rho: arithmetic.larger(RHO_FLOOR, rho), moved.rho)), memory
+    return moved._replace(
+        rho=jax.tree.map(lambda rho: arithmetic.larger(RHO_FLOOR, rho), moved.rho)
+    ), memory

@@ -1,9 +1,10 @@
 """C: what the data of a time step say about the weights, through the network's outputs.
 
-A likelihood owns everything that depends on the kind of y: which labels are allowed, the density, the mean and the
-variance of y, the curvature that closed forms need, and what becomes of it when the outputs are uncertain. Nothing else
-in the package asks which likelihood it has. To add one: a NamedTuple of numbers with the methods of `Likelihood`
-(docs/howto/likelihood.md writes a negative binomial).
+A likelihood owns everything that depends on the kind of y: which labels are allowed, the density,
+the mean and the variance of y, the curvature that closed forms need, and what becomes of it when
+the outputs are uncertain. Nothing else in the package asks which likelihood it has. To add one: a
+NamedTuple of numbers with the methods of `Likelihood` (docs/howto/likelihood.md writes a negative
+binomial).
 """
 
 from collections.abc import Callable
@@ -95,7 +96,10 @@ LIKELIHOODS: dict[str, Callable[[], Likelihood]] = {
 
 
 def first_noise(likelihood: Likelihood) -> Any:
-    """What a state carries for the likelihood before any data: nothing, unless it learns its noise."""
+    """What a state carries for the likelihood before any data.
+
+    Nothing, unless it learns its noise.
+    """
     return likelihood.first_noise() if isinstance(likelihood, Learning) else ()
 
 
@@ -104,13 +108,18 @@ def given(likelihood: Likelihood, noise: Any) -> Likelihood:
     return likelihood.given(noise) if isinstance(likelihood, Learning) else likelihood
 
 
-def learned(likelihood: Likelihood, noise: Any, outlook: tuple[Outputs, Outputs], batch: Batch) -> Any:
+def learned(
+    likelihood: Likelihood, noise: Any, outlook: tuple[Outputs, Outputs], batch: Batch
+) -> Any:
     """The noise after rows whose outputs and spread were told before the rows were learned."""
     return likelihood.learned(noise, *outlook, batch) if isinstance(likelihood, Learning) else noise
 
 
 def log_g(likelihood: Likelihood, outputs: Outputs, batch: Batch) -> Float[Array, ""]:
-    """log g(w, D): the sum over the rows, each as often as its weight says; padding has weight 0."""
+    """log g(w, D): the sum over the rows, each as often as its weight says.
+
+    Padding has weight 0.
+    """
     logs = likelihood.log_prob(outputs, batch.y)
     return jnp.sum(jnp.where(batch.weight > 0, batch.weight.astype(logs.dtype) * logs, 0.0))
 

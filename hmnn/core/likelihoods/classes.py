@@ -8,7 +8,15 @@ import numpy as np
 from jaxtyping import Array, Float, Shaped
 
 from hmnn import _check
-from hmnn.core.likelihoods.protocol import EDGE, Curvature, Labels, Outputs, beside, check_width, over_outputs
+from hmnn.core.likelihoods.protocol import (
+    EDGE,
+    Curvature,
+    Labels,
+    Outputs,
+    beside,
+    check_width,
+    over_outputs,
+)
 
 
 class Categorical(NamedTuple):
@@ -17,7 +25,9 @@ class Categorical(NamedTuple):
     def check(self, y: np.ndarray, outputs: int, where: str) -> None:
         """Whole numbers, one a row, one of the K."""
         if y.dtype.kind != "i" or y.ndim != 1 or y.min() < 0 or y.max() >= outputs:
-            raise _check.fail("y", f"whole numbers from 0 to {outputs - 1} in one column{where}", np.unique(y)[:5])
+            raise _check.fail(
+                "y", f"whole numbers from 0 to {outputs - 1} in one column{where}", np.unique(y)[:5]
+            )
 
     def log_prob(self, outputs: Outputs, y: Labels) -> Float[Array, " rows"]:
         """Minus the cross-entropy."""
@@ -49,7 +59,7 @@ class Categorical(NamedTuple):
         return self, _probit(outputs, spread)
 
     def uncertainty(self, outputs: Outputs, spread: Outputs) -> tuple[Outputs, Outputs]:
-        """(p (1 - p))^2 times the spread, no more than the whole variance, and what is left of that."""
+        """(p (1 - p))^2 times the spread, at most the whole variance, and what is left of it."""
         return _split(self, outputs, spread)
 
     @property
@@ -96,7 +106,7 @@ class Bernoulli(NamedTuple):
         return self, _probit(outputs, spread)
 
     def uncertainty(self, outputs: Outputs, spread: Outputs) -> tuple[Outputs, Outputs]:
-        """(p (1 - p))^2 times the spread, no more than the whole variance, and what is left of that."""
+        """(p (1 - p))^2 times the spread, at most the whole variance, and what is left of it."""
         return _split(self, outputs, spread)
 
     @property
@@ -109,7 +119,9 @@ def _probit(outputs: Outputs, spread: Outputs) -> Outputs:
     return outputs * jax.lax.rsqrt(1.0 + (jnp.pi / 8.0) * spread)
 
 
-def _split(likelihood: Bernoulli | Categorical, outputs: Outputs, spread: Outputs) -> tuple[Outputs, Outputs]:
+def _split(
+    likelihood: Bernoulli | Categorical, outputs: Outputs, spread: Outputs
+) -> tuple[Outputs, Outputs]:
     law, softened = likelihood.predictive(outputs, spread)
     total = law.variance(softened)
     epistemic = jnp.minimum(likelihood.variance(outputs) ** 2 * spread, total)

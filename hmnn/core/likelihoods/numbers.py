@@ -9,10 +9,20 @@ from jaxtyping import Array, Float, Shaped
 
 from hmnn import _check
 from hmnn._types import Batch, Scalar
-from hmnn.core.likelihoods.protocol import EDGE, Curvature, Labels, Noise, Outputs, beside, check_width, over_outputs
+from hmnn.core.likelihoods.protocol import (
+    EDGE,
+    Curvature,
+    Labels,
+    Noise,
+    Outputs,
+    beside,
+    check_width,
+    over_outputs,
+)
 
 BELIEF = 10.0
-"""How many residuals the first guess of the noise counts for: one lucky residual must not make it vanish."""
+"""How many residuals the first guess of the noise counts for: one lucky residual must not make it
+vanish."""
 WINDOW = 100.0
 """The noise is the mean of about so many squared residuals, the latest ones."""
 
@@ -54,7 +64,7 @@ class Gaussian(NamedTuple):
 
 
 class LearnedGaussian(Gaussian):
-    """Real y around the outputs; the standard deviation is learned from residuals, and `scale` is the first guess."""
+    """Real y around the outputs; their deviation is learned, and `scale` is the first guess."""
 
     def first_noise(self) -> Noise:
         """As if `BELIEF` residuals of the first guess had been seen."""
@@ -66,7 +76,10 @@ class LearnedGaussian(Gaussian):
         return Gaussian(jnp.sqrt(noise.variance))
 
     def learned(self, noise: Noise, outputs: Outputs, spread: Outputs, batch: Batch) -> Noise:
-        """A mean of squared residuals less the posterior's part: of all rows at first, then of the latest."""
+        """A mean of squared residuals less the posterior's part.
+
+        Of all rows at first, then of the latest.
+        """
         square = (beside(batch.y, outputs) - outputs) ** 2
         each = jnp.maximum(square - spread, 0.1 * square).reshape(len(outputs), -1).mean(axis=1)
         total = jnp.sum(batch.weight)

@@ -16,7 +16,10 @@ EDGE = 1e-6
 
 
 class Curvature(NamedTuple):
-    """-log g of one row as a quadratic in its outputs f: |root' (f - f_0) + residual|^2 / 2 up to a constant."""
+    """-log g of one row as a quadratic in its outputs f.
+
+    |root' (f - f_0) + residual|^2 / 2 up to a constant.
+    """
 
     root: Float[Array, "out out"]
     """L with L L' = the generalised Gauss-Newton curvature."""
@@ -25,7 +28,10 @@ class Curvature(NamedTuple):
 
 
 class Noise(NamedTuple):
-    """What residuals have said of the noise so far: its variance, and how many there were (at most `WINDOW`)."""
+    """What residuals have said of the noise so far.
+
+    Its variance, and how many there were (at most `WINDOW`).
+    """
 
     variance: Any
     number: Any
@@ -51,15 +57,21 @@ class Likelihood(Protocol):
         """The quadratic that stands for -log g of one row at its outputs."""
 
     def predictive(self, outputs: Outputs, spread: Outputs) -> tuple["Likelihood", Outputs]:
-        """The law of y when the outputs have the variance `spread`: a likelihood, and the outputs to give it."""
+        """The law of y when the outputs have the variance `spread`.
+
+        A likelihood, and the outputs to give it.
+        """
 
     def uncertainty(self, outputs: Outputs, spread: Outputs) -> tuple[Outputs, Outputs]:
-        """The variance of E[y] when the outputs have the variance `spread`, and the rest of the variance of y."""
+        """The variance of E[y] if the outputs have the variance `spread`, and the rest of y's."""
 
 
 @runtime_checkable
 class Learning(Protocol):
-    """A likelihood with a noise that is learned from residuals; the filter's state carries what was learned."""
+    """A likelihood with a noise that is learned from residuals.
+
+    The filter's state carries what was learned.
+    """
 
     def first_noise(self) -> Noise:
         """Before any residual."""
@@ -92,4 +104,6 @@ def over_outputs(values: Outputs) -> Float[Array, " rows"]:
 def check_width(y: np.ndarray, outputs: int, where: str) -> None:
     """Refuse labels that are not as many a row as there are outputs."""
     if y[0].size != outputs:
-        raise _check.fail("y", f"{outputs} numbers per row, as the network's outputs{where}", f"shape {y.shape}")
+        raise _check.fail(
+            "y", f"{outputs} numbers per row, as the network's outputs{where}", f"shape {y.shape}"
+        )

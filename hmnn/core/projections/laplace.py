@@ -1,9 +1,11 @@
-"""V by Laplace's approximation: one Gaussian over all weights together, for models with few of them.
+"""V by Laplace's approximation.
 
-P moves mean and covariance as the kernel says, so a kernel with several components is matched by its moments. C and V
-together are Newton's method to the mode, and the curvature there (generalised Gauss-Newton, which is exact for models
-that are linear in their weights). A law is carried as a mean and a square root of its covariance: no covariance is ever
-inverted.
+One Gaussian over all weights together, for models with few of them.
+
+P moves mean and covariance as the kernel says, so a kernel with several components is matched by
+its moments. C and V together are Newton's method to the mode, and the curvature there (generalised
+Gauss-Newton, which is exact for models that are linear in their weights). A law is carried as a
+mean and a square root of its covariance: no covariance is ever inverted.
 """
 
 from collections.abc import Callable
@@ -23,7 +25,8 @@ from hmnn.core.mixtures import Mixture
 from hmnn.core.prediction import Prediction, Question
 
 TOLERANCE = 1e-7
-"""Newton's method ends when the squared length of a step, in posterior standard deviations, is below this."""
+"""Newton's method ends when the squared length of a step, in posterior standard deviations, is
+below this."""
 HALVINGS = 30
 
 
@@ -55,18 +58,25 @@ class Laplace:
     def prior(self, parts: Filter, posterior: Correlated) -> Correlated:
         """P pi_{t-1}: the covariance becomes alpha^2 S + the jump's variance on the diagonal.
 
-        A kernel is linear in the weights, so the variances that it gives to variances 0 and 1 tell both numbers.
+        A kernel is linear in the weights, so the variances that it gives to variances 0 and 1 tell
+        both numbers.
         """
         weights = _tree.split(posterior.mean, parts.weights())
         centre = parts.kernel.centre.at(weights)
 
         def moved(variance: float) -> tuple[Array, Array]:
             def leaf(m: Array, mu: Array) -> Mixture:
-                return parts.kernel(Mixture((m,), (1.0,), (jnp.full_like(m, variance),), (1.0,)), mu)
+                return parts.kernel(
+                    Mixture((m,), (1.0,), (jnp.full_like(m, variance),), (1.0,)), mu
+                )
 
             laws = jax.tree.map(leaf, weights, centre)
-            means = jax.tree.map(lambda m, law: mixtures.mean(law) + jnp.zeros_like(m), weights, laws)
-            variances = jax.tree.map(lambda m, law: mixtures.variance(law) + jnp.zeros_like(m), weights, laws)
+            means = jax.tree.map(
+                lambda m, law: mixtures.mean(law) + jnp.zeros_like(m), weights, laws
+            )
+            variances = jax.tree.map(
+                lambda m, law: mixtures.variance(law) + jnp.zeros_like(m), weights, laws
+            )
             return ravel_pytree(means)[0], ravel_pytree(variances)[0]
 
         (mean, jump), (_, total) = moved(0.0), moved(1.0)
@@ -78,8 +88,13 @@ class Laplace:
         """The old law: Newton's method begins at the prior's mean."""
         return state.posterior
 
-    def correct(self, parts: Filter, prior: Correlated, start: Correlated, state: State, batch: Batch) -> Corrected:
-        """The Gaussian at the mode of C_t P pi_{t-1}; with B = I + root' H root its covariance is root B^-1 root'."""
+    def correct(
+        self, parts: Filter, prior: Correlated, start: Correlated, state: State, batch: Batch
+    ) -> Corrected:
+        """The Gaussian at the mode of C_t P pi_{t-1}.
+
+        With B = I + root' H root its covariance is root B^-1 root'.
+        """
         like, likelihood = parts.weights(), parts.given(state.noise)
 
         def outputs(u: Array) -> Array:
@@ -97,9 +112,14 @@ class Laplace:
         return Corrected(law, (), filtering.noise_after(parts, state, batch, *means), notes)
 
     def report(
-        self, parts: Filter, before: State, after: State, batch: Batch, notes: tuple[Array, Array, Array]
+        self,
+        parts: Filter,
+        before: State,
+        after: State,
+        batch: Batch,
+        notes: tuple[Array, Array, Array],
     ) -> Info:
-        """The evidence (Laplace's approximation, all rows one step ahead) and how long the search took."""
+        """The evidence of all rows, one step ahead, and how long the search took."""
         evidence, misfit, iterations = notes
         return Info(
             finite=_tree.all_finite(after.posterior) & jnp.isfinite(evidence),
@@ -123,7 +143,9 @@ class Laplace:
         def outputs(i: Array) -> Array:
             return parts.apply(_tree.split(law.mean + law.root @ noise[i], like), x)
 
-        return prediction.from_draws(likelihood, question, None if question.point == "sampled" else at_mean, outputs)
+        return prediction.from_draws(
+            likelihood, question, None if question.point == "sampled" else at_mean, outputs
+        )
 
 
 def deviation(law: Correlated) -> Float[Array, " size"]:
@@ -141,7 +163,10 @@ class _Search(NamedTuple):
 
 
 def _mode(
-    loss: Callable[[Array], Array], outputs: Callable[[Array], Array], zero: Array, iterations: Scalar
+    loss: Callable[[Array], Array],
+    outputs: Callable[[Array], Array],
+    zero: Array,
+    iterations: Scalar,
 ) -> tuple[_Search, Array]:
     """The minimum of the misfit + |u|^2 / 2, and the Cholesky factor of the curvature there."""
 
@@ -161,8 +186,10 @@ def _mode(
     return found, jnp.linalg.cholesky(_curvature(loss, outputs, found.u))
 
 
-def _curvature(loss: Callable[[Array], Array], outputs: Callable[[Array], Array], u: Array) -> Array:
-    """I + J' H J, with J of the outputs in u and H of the loss in the outputs, a column at a time."""
+def _curvature(
+    loss: Callable[[Array], Array], outputs: Callable[[Array], Array], u: Array
+) -> Array:
+    """I + J' H J, a column at a time; J of the outputs in u, H of the loss in the outputs."""
     out, pull = jax.vjp(outputs, u)
 
     def column(direction: Array) -> Array:
@@ -176,9 +203,11 @@ def _curvature(loss: Callable[[Array], Array], outputs: Callable[[Array], Array]
 def _newton_step(
     loss: Callable[[Array], Array], outputs: Callable[[Array], Array], u: Array
 ) -> tuple[Array, Float[Array, ""]]:
-    """The step to the minimum of the quadratic at u, and its squared length in posterior standard deviations."""
+    """The step to the quadratic's minimum, and its squared length in posterior deviations."""
     gradient = jax.grad(lambda v: loss(outputs(v)))(u) + u
-    step = -jax.scipy.linalg.cho_solve((jnp.linalg.cholesky(_curvature(loss, outputs, u)), True), gradient)
+    step = -jax.scipy.linalg.cho_solve(
+        (jnp.linalg.cholesky(_curvature(loss, outputs, u)), True), gradient
+    )
     return step, -step @ gradient
 
 
@@ -198,5 +227,7 @@ def _halved(
         return 0.5 * share, energy(search.u + 0.5 * share * step), count + 1
 
     one = jnp.ones((), step.dtype)
-    share, value, _ = jax.lax.while_loop(worse, half, (one, energy(search.u + step), jnp.zeros((), jnp.int32)))
+    share, value, _ = jax.lax.while_loop(
+        worse, half, (one, energy(search.u + step), jnp.zeros((), jnp.int32))
+    )
     return search.u + share * step, value

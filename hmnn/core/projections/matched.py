@@ -1,4 +1,7 @@
-"""V by descent for a law that is kept by its moments, as the closed form keeps it: one state, either projection."""
+"""V by descent for a law that is kept by its moments, as the closed form keeps it.
+
+One state, either projection.
+"""
 
 from dataclasses import dataclass, replace
 from typing import ClassVar, NamedTuple
@@ -36,7 +39,10 @@ class _Notes(NamedTuple):
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class MatchedDescent:
-    """Descend from the member of the family with the law's moments; keep the moments of where that ends."""
+    """Descend from the member of the family with the law's moments.
+
+    Keep the moments of where that ends.
+    """
 
     staged: ClassVar[bool] = True
     """A step is compiled in several programs, which together take less time to compile than one."""
@@ -58,26 +64,35 @@ class MatchedDescent:
         return self.natural.prior(parts, posterior)
 
     def start(self, parts: Filter, state: State) -> _Begun:
-        """The old law as a member of the family; before any data, the descent's own lambda_0 and first guess."""
+        """The old law as a member of the family.
+
+        Before any data, the descent's own lambda_0 and first guess.
+        """
         inner = replace(parts, projection=self.descent)
         old, first = member(parts, state.posterior), self.descent.init(inner, state.key)[0]
         theta = self.descent.start(inner, state._replace(posterior=old))
         fresh = state.seen == 0
         return _Begun(jax.tree.map(lambda a, b: jnp.where(fresh, a, b), first, old), theta)
 
-    def correct(self, parts: Filter, prior: Moments, start: _Begun, state: State, batch: Batch) -> Corrected:
+    def correct(
+        self, parts: Filter, prior: Moments, start: _Begun, state: State, batch: Batch
+    ) -> Corrected:
         """V C_t by descent, and the noise that the rows speak of."""
         inner = replace(parts, projection=self.descent)
         before = state._replace(posterior=start.posterior, work=Work((), jnp.zeros((), jnp.int32)))
         found, undone = layout.as_it_lies(filtering.update)(inner, before, batch, start.theta)
         law, outlook = moments(parts, found.posterior), self.natural.outlook(parts, prior, batch.x)
         # What the first guess missed says nothing of the noise; what is left after learning does.
-        told = jax.lax.cond(state.seen == 0, lambda: self.natural.outlook(parts, law, batch.x), lambda: outlook)
+        told = jax.lax.cond(
+            state.seen == 0, lambda: self.natural.outlook(parts, law, batch.x), lambda: outlook
+        )
         noise = likelihoods.learned(parts.likelihood, state.noise, told, batch)
         notes = _Notes(outlook, undone, found.work.rejected >= self.descent.patience)
         return Corrected(law, (), noise, notes, found.seen > state.seen)
 
-    def report(self, parts: Filter, before: State, after: State, batch: Batch, notes: _Notes) -> Info:
+    def report(
+        self, parts: Filter, before: State, after: State, batch: Batch, notes: _Notes
+    ) -> Info:
         """As the closed form reports, and how many epochs were undone."""
         info = self.natural.report(parts, before, after, batch, notes.outlook)
         finite = info.finite & (notes.undone == 0)
@@ -96,7 +111,9 @@ def moments(parts: Filter, posterior: Posterior) -> Moments:
     """The mean and the variance of every weight, in the order of the leaves."""
     laws = objective.mixture(posterior, parts.family)
     mean = jax.tree.map(lambda _, law: mixtures.mean(law), posterior.location, laws)
-    variance = jax.tree.map(lambda m, law: mixtures.variance(law) * jnp.ones_like(m), posterior.location, laws)
+    variance = jax.tree.map(
+        lambda m, law: mixtures.variance(law) * jnp.ones_like(m), posterior.location, laws
+    )
     return Moments(ravel_pytree(mean)[0], ravel_pytree(variance)[0])
 
 
@@ -104,6 +121,9 @@ def member(parts: Filter, law: Moments) -> Posterior:
     """The members of the families with these moments."""
     means, variances = weights_of(parts, law)
     matched = jax.tree.map(
-        lambda m, v, family: family.match(Mixture((m,), (1.0,), (v,), (1.0,))), means, variances, parts.family
+        lambda m, v, family: family.match(Mixture((m,), (1.0,), (v,), (1.0,))),
+        means,
+        variances,
+        parts.family,
     )
     return _tree.unzip(means, matched, Posterior)

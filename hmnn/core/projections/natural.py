@@ -1,9 +1,9 @@
 """V in closed form, for rows that come one at a time or few: a step of natural gradient.
 
-The network is made linear at the mean of P pi_{t-1}, the likelihood quadratic by its generalised Gauss-Newton
-curvature. For that model the normal law with independent weights closest to the corrected law is known: its mean is the
-exact mean, its precision the diagonal of the exact precision. All weights are one vector here. docs/natural.md has the
-derivation.
+The network is made linear at the mean of P pi_{t-1}, the likelihood quadratic by its generalised
+Gauss-Newton curvature. For that model the normal law with independent weights closest to the
+corrected law is known: its mean is the exact mean, its precision the diagonal of the exact
+precision. All weights are one vector here. docs/natural.md has the derivation.
 """
 
 from collections.abc import Callable
@@ -26,9 +26,11 @@ from hmnn.core.objective import Apply
 from hmnn.core.prediction import Outlook, Prediction, Question
 
 JOINT = 32
-"""How many rows are taken together: one solve of so many unknowns, the network made linear at one point."""
+"""How many rows are taken together: one solve of so many unknowns, the network made linear at one
+point."""
 BOUND = 1.0
-"""No move makes a variance larger than this, or than it was at the start; with memory 1 it would grow for ever."""
+"""No move makes a variance larger than this, or than it was at the start; with memory 1 it would
+grow for ever."""
 FIRST = 2**31 - 1
 """Folded into the key for the network's own initial weights; time steps fold in t."""
 
@@ -41,7 +43,7 @@ class Moments(NamedTuple):
 
 
 class _Whitened(NamedTuple):
-    """A row as `out` observations with unit noise, c = A (w - m) + noise, and what was expected of it."""
+    """A row as observations with unit noise, c = A (w - m) + noise, and its outlook."""
 
     a: Float[Array, "out size"]
     c: Float[Array, " out"]
@@ -58,7 +60,8 @@ class Natural:
     level_scale: Scalar = 0.0
     """Standard deviation of an extra jump of the outputs' biases at every time step."""
     spread: Scalar = 1.0
-    """The share of the outputs' linearised variance that predictions take; 1 is exact for independent weights."""
+    """The share of the outputs' linearised variance that predictions take; 1 is exact for
+    independent weights."""
     joint: int = field(default=JOINT, metadata={"static": True})
     """Rows that are taken together; more rows are taken in turn."""
 
@@ -72,14 +75,21 @@ class Natural:
         law = moved(parts, posterior)
         variance = mixtures.variance(law) * jnp.ones_like(posterior.mean) + self._level(parts)
         bound = jnp.maximum(posterior.variance, jnp.maximum(BOUND, self.initial_scale**2))
-        return Moments(mixtures.mean(law) * jnp.ones_like(posterior.mean), jnp.minimum(variance, bound))
+        return Moments(
+            mixtures.mean(law) * jnp.ones_like(posterior.mean), jnp.minimum(variance, bound)
+        )
 
     def start(self, parts: Filter, state: State) -> Moments:
         """The old law: nothing is searched for."""
         return state.posterior
 
-    def correct(self, parts: Filter, prior: Moments, start: Moments, state: State, batch: Batch) -> Corrected:
-        """V C_t by all rows, `joint` of them at a time; the network is made linear anew for each lot."""
+    def correct(
+        self, parts: Filter, prior: Moments, start: Moments, state: State, batch: Batch
+    ) -> Corrected:
+        """V C_t by all rows, `joint` of them at a time.
+
+        The network is made linear anew for each lot.
+        """
         unravel = ravel_pytree(parts.weights())[1]
         likelihood = parts.given(state.noise)
 
@@ -110,7 +120,9 @@ class Natural:
         outlook = seen.outlook._replace(spread=self.spread * seen.outlook.spread)
         return _gained(law, seen.a.reshape(-1, law.mean.size), seen.c.reshape(-1)), outlook
 
-    def report(self, parts: Filter, before: State, after: State, batch: Batch, notes: Outlook) -> Info:
+    def report(
+        self, parts: Filter, before: State, after: State, batch: Batch, notes: Outlook
+    ) -> Info:
         """How surprising the rows were, and how probable a big jump."""
         law, outputs = parts.given(before.noise).predictive(*notes)
         logs, law_after = law.log_prob(outputs, batch.y), after.posterior
@@ -143,7 +155,7 @@ class Natural:
         return jax.lax.map(one, x, batch_size=16)
 
     def _level(self, parts: Filter) -> Float[Array, " size"]:
-        """The variance that the outputs' biases, the last leaf if it is a vector, gain beyond the kernel's."""
+        """What the variance of the outputs' biases (the last leaf, if a vector) gains extra."""
         weights = parts.weights()
         size, last = _tree.size(weights), jax.tree.leaves(weights)[-1]
         biases = jnp.arange(size) >= size - (last.size if last.ndim == 1 else 0)
@@ -164,7 +176,10 @@ def weights_of(parts: Filter, law: Moments) -> tuple[Weights, Weights]:
 
 
 def _cut(batch: Batch, joint: int) -> Batch:
-    """Lots of rows, the last one filled up with its last row, of weight 0: a network need not be defined at 0."""
+    """Lots of rows, the last one filled up with its last row, of weight 0.
+
+    A network need not be defined at 0.
+    """
     size = batch.x.shape[0]
 
     def fill(a: Any, mode: str = "edge") -> Array:
@@ -177,27 +192,33 @@ def _cut(batch: Batch, joint: int) -> Batch:
 def _linear(
     apply: Apply, mean: Array, unravel: Callable, row: Array
 ) -> tuple[Float[Array, " out"], Callable[[Array], Array]]:
-    """The outputs of one row at the mean, and what turns a direction of outputs into one of weights."""
+    """The outputs of a row at the mean, and what pulls their directions back to weights."""
     # By the tree and not by the vector: the transpose of cutting a vector is a sum of padded ones.
     outputs, pull = jax.vjp(lambda w: apply(w, row[None]).reshape(-1), unravel(mean))
     return outputs, lambda direction: ravel_pytree(pull(direction)[0])[0]
 
 
-def _whitened(apply: Apply, likelihood: Likelihood, law: Moments, unravel: Callable, row: Batch) -> _Whitened:
+def _whitened(
+    apply: Apply, likelihood: Likelihood, law: Moments, unravel: Callable, row: Batch
+) -> _Whitened:
     """The row as observations with unit noise."""
     outputs, pull = _linear(apply, law.mean, unravel, row.x)
     root, residual = likelihood.curvature(outputs, row.y)
     sized = jnp.sqrt(row.weight)
     if outputs.size == 1:
         jacobian = pull(jnp.ones_like(outputs))[None]
-        return _Whitened(sized * root * jacobian, sized * residual, Outlook(outputs, (jacobian**2) @ law.variance))
+        return _Whitened(
+            sized * root * jacobian,
+            sized * residual,
+            Outlook(outputs, (jacobian**2) @ law.variance),
+        )
     jacobian = jax.vmap(pull)(jnp.eye(outputs.size, dtype=outputs.dtype))
     outlook = Outlook(outputs, (jacobian**2) @ law.variance)
     return _Whitened(sized * (root.T @ jacobian), sized * residual, outlook)
 
 
 def _gained(law: Moments, a: Float[Array, "k size"], c: Float[Array, " k"]) -> Moments:
-    """The exact mean after c = A (w - m) + noise under independent weights, and the diagonal of the precision."""
+    """The exact mean after c = A (w - m) + noise, and the diagonal of the precision."""
     spread = a * law.variance[None]
     if c.size == 1:
         u = c / (1.0 + jnp.sum(spread * a))
@@ -208,11 +229,13 @@ def _gained(law: Moments, a: Float[Array, "k size"], c: Float[Array, " k"]) -> M
 
 
 def _solved(inner: Float[Array, "k k"], c: Float[Array, " k"]) -> Float[Array, " k"]:
-    """(I + S)^{-1} c for S >= 0; two unknowns by hand, as calling LAPACK would cost more than the rest of a row."""
+    """(I + S)^{-1} c for S >= 0; two unknowns by hand, which is cheaper than LAPACK."""
     if c.size != 2:
         return jax.scipy.linalg.solve(inner, c, assume_a="pos")
     lower = inner[1, 0] / inner[0, 0]
-    pivot = jnp.maximum(inner[1, 1] - lower * inner[0, 1], 1.0)  # what it is at least, but for rounding
+    pivot = jnp.maximum(
+        inner[1, 1] - lower * inner[0, 1], 1.0
+    )  # what it is at least, but for rounding
     second = (c[1] - lower * c[0]) / pivot
     return jnp.stack([(c[0] - inner[0, 1] * second) / inner[0, 0], second])
 

@@ -13,7 +13,10 @@ from hmnn.core.prediction import Prediction, Question
 
 
 class OneNetwork:
-    """What such projections share: the law is the weights themselves, and time alone changes nothing."""
+    """What such projections share.
+
+    The law is the weights themselves, and time alone changes nothing.
+    """
 
     def prior(self, parts: Filter, posterior: PyTree) -> PyTree:
         """The weights as they were."""
@@ -35,10 +38,14 @@ class OneNetwork:
         """One network has no posterior: no draws, and no interval."""
         weights = self.network(parts, state.posterior, question.point)
         nothing = question._replace(point="mean", samples=0)
-        return prediction.from_draws(parts.given(state.noise), nothing, parts.apply(weights, x), lambda i: i)
+        return prediction.from_draws(
+            parts.given(state.noise), nothing, parts.apply(weights, x), lambda i: i
+        )
 
 
-def descend(loss: Any, optimiser: Any, weights: Weights, memory: PyTree, epochs: Scalar) -> tuple[Weights, PyTree]:
+def descend(
+    loss: Any, optimiser: Any, weights: Weights, memory: PyTree, epochs: Scalar
+) -> tuple[Weights, PyTree]:
     """Minimise loss(weights, epoch) in one compiled loop, from the optimiser's old state."""
 
     def epoch(i: Array, carry: tuple[Weights, PyTree]) -> tuple[Weights, PyTree]:
@@ -48,7 +55,9 @@ def descend(loss: Any, optimiser: Any, weights: Weights, memory: PyTree, epochs:
     return jax.lax.fori_loop(0, epochs, epoch, (weights, memory))
 
 
-def updated(optimiser: Any, gradient: Weights, weights: Weights, memory: PyTree) -> tuple[Weights, PyTree]:
+def updated(
+    optimiser: Any, gradient: Weights, weights: Weights, memory: PyTree
+) -> tuple[Weights, PyTree]:
     """One update by an optax optimiser."""
     with jax.numpy_dtype_promotion("standard"):  # optax's Adam counts in integers
         updates, memory = optimiser.update(gradient, memory, weights)

@@ -80,7 +80,7 @@ def _follow(argument: Any, monitor: Monitor, name: str) -> list[dict[str, Any]]:
         try:
             state, info = model.step(state, stream[t])
         except DivergenceError:
-            return found + [scores.nothing(config, parts)] * (len(stream) - t)
+            return found + [scores.nothing(parts)] * (len(stream) - t)
         width = {} if info.mean_scale is None else {"mean_scale": float(info.mean_scale)}
         signal = diagnostics.drift(info) if method.startswith("hmnn") else {}
         found.append(scores.at(config, model, state, t, protocol, seed, parts) | width | signal)
@@ -103,7 +103,7 @@ def _once(argument: Any, monitor: Monitor, name: str) -> list[dict[str, Any]]:
         try:
             state, info = model.step(state, data)
         except DivergenceError:
-            return [scores.nothing(config, parts)] * len(stream)
+            return [scores.nothing(parts)] * len(stream)
         found.append(float(info.mean_scale))
         monitor.note(name, epoch := (i + 1) * epochs_kept(config), diagnostics.numbers(info))
         monitor.checkpoint(name, state, found)

@@ -60,7 +60,7 @@ def _proper(given: np.ndarray, y: np.ndarray) -> dict[str, float]:
     return {name: score(given, y) for name, score in kinds.items()}
 
 
-def nothing(config: Config, parts: tuple[str, ...]) -> dict[str, Any]:
+def nothing(parts: Sequence[str]) -> dict[str, Any]:
     """The scores of a time step after the method diverged."""
     return {
         part: dict.fromkeys((*SCORES, "lead", *(SAMPLED if part == "test" else ())), math.nan)
@@ -146,7 +146,8 @@ def _pairs(methods: dict[str, Any]) -> dict[str, dict[str, metrics.Difference]]:
     """HMNN minus each other method, seed by seed on the same streams, with a 95 % interval."""
     if "hmnn" not in methods:
         return {}
-    values = {m: found["by_seed"] for m, found in methods.items()}
+    seeds = {m: found["by_seed"] for m, found in methods.items()}
+    values = {m: {key: np.array(by[key]) for key in SCORES} for m, by in seeds.items()}
     ours = values.pop("hmnn")
     return {
         f"hmnn - {m}": {key: metrics.paired_difference(ours[key], their[key]) for key in SCORES}

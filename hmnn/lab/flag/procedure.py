@@ -33,10 +33,9 @@ def run(config: Config, seed: int, monitor: Monitor) -> Outcome:
     found = jobs.run(trials, monitor, monitor.workers)
     marks = {name: scores.first_pass(config, clip(), result) for name, result in found.items()}
     chosen = {kind: _best(tried, kind, marks) for kind, tried in grids.items()}
+    best: dict[str, Any] = {kind: {} for kind in FIXED} | chosen
     runs = [
-        _job(
-            f"{p}-{kind}-{s}", (config, p, kind, chosen.get(kind, {}), 100 * seed + s, config.last)
-        )
+        _job(f"{p}-{kind}-{s}", (config, p, kind, best[kind], 100 * seed + s, config.last))
         for p, kind in product(config.protocols, LABELS)
         for s in range(1 if kind in FIXED else config.seeds)
     ]

@@ -154,28 +154,26 @@ def _validation(config: Config, seed: int) -> Stream:
     return logistic_drift(config.rows, steps, -config.degrees, 100 * seed + 99)
 
 
-def recovery(method: str, config: Config, seed: int, report: Report) -> float:
-    """The root mean squared error of the posterior mean on the validation stream."""
+def score(method: str, config: Config, seed: int, report: Report) -> float:
+    """The root mean squared error of the posterior mean on the validation stream.
+
+    That of laplace is minus its one-step-ahead log predictive of a time step.
+    """
     stream, model = _validation(config, seed), build(config, method)
-    truth, state, total = drifting_weights(len(stream), -config.degrees), model.init(seed), 0.0
+    truth, state = drifting_weights(len(stream), -config.degrees), model.init(seed)
+    total = found = 0.0
     for t, data in enumerate(stream):
-        state, _ = model.step(state, data)
-        if t >= BURN_IN:
-            total += float(np.mean((_moments(state, 1.0)[0, :2] - truth[t]) ** 2))
-            report(t, math.sqrt(total / (t + 1 - BURN_IN)))
-    return math.sqrt(total / (len(stream) - BURN_IN))
-
-
-def surprise(config: Config, seed: int, report: Report) -> float:
-    """The validation score of laplace: minus its one-step-ahead log predictive of a time step."""
-    model = build(config, "laplace")
-    state, total = model.init(seed), 0.0
-    for t, data in enumerate(_validation(config, seed)):
         state, info = model.step(state, data)
-        if t >= BURN_IN:
+        if t < BURN_IN:
+            continue
+        if method == "laplace":
             total -= float(info.log_evidence)
-            report(t, total / (t + 1 - BURN_IN))
-    return total / (config.validation_steps - BURN_IN)
+            found = total / (t + 1 - BURN_IN)
+        else:
+            total += float(np.mean((_moments(state, 1.0)[0, :2] - truth[t]) ** 2))
+            found = math.sqrt(total / (t + 1 - BURN_IN))
+        report(t, found)
+    return found
 
 
 SCALES, WIDE = (0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.5, 0.6, 0.8), (0.1, 1.0, "log")
@@ -189,7 +187,7 @@ SEARCH = {
     method: Search(
         {field: grid},
         {field: wide} | ({"jump_prob": (0.25, 0.5, 0.75, 1.0)} if method == "hmnn" else {}),
-        surprise if method == "laplace" else partial(recovery, method),
+        partial(score, method),
         "minimize",
     )
     for method, (field, grid, wide) in FIELDS.items()

@@ -167,7 +167,6 @@ def _forecast(monitor: Monitor, work: list[Job]) -> float:
 
 def score(keep: str, config: Config, seed: int, report: Report) -> float:
     """Validation accuracy after `search_epochs`; told on the way, so that bad trials end early."""
-    check(config)
     own = each(config, {})[keep]
     model = build(own, SEARCH_CHUNK, own.search_epochs)
     train, validation = part(own, "train"), part(own, "validation")

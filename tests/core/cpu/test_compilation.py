@@ -1,4 +1,5 @@
-"""Compile options are asked for: what this XLA refuses is never passed on, and nothing is asked twice or too early."""
+"""Compile options are asked for: what this XLA refuses is never passed on, and nothing is asked
+twice or too early."""
 
 import subprocess
 import sys
@@ -94,7 +95,9 @@ def test_on_another_backend_nothing_is_asked_or_given(asked, passed_on, monkeypa
 
 
 @pytest.mark.parametrize(
-    "wished", [compilation.OFTEN, compilation.SELDOM, compilation.ONCE], ids=["often", "seldom", "once"]
+    "wished",
+    [compilation.OFTEN, compilation.SELDOM, compilation.ONCE],
+    ids=["often", "seldom", "once"],
 )
 def test_our_own_options_are_asked_for_and_some_are_taken(wished, asked):
     taken = compilation.options(wished)
@@ -146,7 +149,8 @@ def test_a_call_adds_no_frame_of_ours():
 IMPORT = """
 import jax
 asked = []
-jax.monitoring.register_event_duration_secs_listener(lambda event, seconds, **_: asked.append(event))
+listen = jax.monitoring.register_event_duration_secs_listener
+listen(lambda event, seconds, **_: asked.append(event))
 import hmnn.core.cpu.compilation
 before = len(asked)
 hmnn.core.cpu.compilation.options(hmnn.core.cpu.compilation.OFTEN)

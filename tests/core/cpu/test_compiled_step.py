@@ -1,8 +1,10 @@
-"""The guard of the speed: one update of the descent goes over the weights three times, and computes a bounded amount.
+"""The guard of the speed: one update of the descent goes over the weights three times, and computes
+a bounded amount.
 
-Counted in the compiled program, not timed, so that a busy machine passes too. Three passes are: draw the weights, the
-gradient of the misfit (a matrix product), and all the rest at once. What was slow before is counted as well, as the
-negative control: the gradient of autodiff, and the noise of jax.random.
+Counted in the compiled program, not timed, so that a busy machine passes too. Three passes are:
+draw the weights, the gradient of the misfit (a matrix product), and all the rest at once. What was
+slow before is counted as well, as the negative control: the gradient of autodiff, and the noise of
+jax.random.
 """
 
 import math
@@ -30,8 +32,18 @@ PASSES = 3
 OPERATIONS = {0.75: 500, 1.0: 360}
 """By the probability that a mean is kept: 461 and 333 are needed, autodiff needs 597 and 401."""
 
-FREE = {"parameter", "get-tuple-element", "tuple", "bitcast", "constant", "while", "call", "conditional"}
-"""Instructions that only say where something lies, or that stand for the computation which they call."""
+FREE = {
+    "parameter",
+    "get-tuple-element",
+    "tuple",
+    "bitcast",
+    "constant",
+    "while",
+    "call",
+    "conditional",
+}
+"""Instructions that only say where something lies, or that stand for the computation which they
+call."""
 MOVES = {"fusion", "broadcast", "copy", "iota"}
 """Instructions that compute nothing by themselves."""
 
@@ -45,12 +57,17 @@ class Instruction(NamedTuple):
     @property
     def sizes(self):
         """Numbers in each array that it makes."""
-        return [math.prod(map(int, filter(None, d.split(",")))) for d in re.findall(r"\w\[([\d,]*)\]", self.shape)]
+        return [
+            math.prod(map(int, filter(None, d.split(","))))
+            for d in re.findall(r"\w\[([\d,]*)\]", self.shape)
+        ]
 
     @property
     def called(self):
         """The computations that it runs."""
-        lists = re.findall(r"(?:calls|body|condition|to_apply|\w+_computations?)=(\{[^}]*\}|%?[\w.\-]+)", self.rest)
+        lists = re.findall(
+            r"(?:calls|body|condition|to_apply|\w+_computations?)=(\{[^}]*\}|%?[\w.\-]+)", self.rest
+        )
         return [name for names in lists for name in re.findall(r"[\w.\-]+", names)]
 
 

@@ -1,4 +1,5 @@
-"""The closed-form gradient is the gradient: against autodiff at the same noise, in blocks, and in whole filters."""
+"""The closed-form gradient is the gradient: against autodiff at the same noise, in blocks, and in
+whole filters."""
 
 import itertools
 from dataclasses import replace
@@ -18,8 +19,9 @@ from hmnn.core import families, filtering, kernels, likelihoods, mixtures, noise
 from hmnn.core.cpu import gradients, hashing
 from hmnn.core.families import DropConnect, Gaussian, Noise, Posterior
 from hmnn.core.filtering import Filter
-from hmnn.core.projections import descent
-from hmnn.core.projections.descent import Descent, Path
+from hmnn.core.projections import epochs
+from hmnn.core.projections.descent import Descent
+from hmnn.core.projections.epochs import Path
 
 ROWS = 16
 NETWORKS = {
@@ -45,11 +47,14 @@ def law_of(weights, seed, dtype=None):
 
     def tree(centre, spread):
         return jax.tree.map(
-            lambda w: jnp.asarray(centre + spread * rng.normal(size=w.shape), dtype or w.dtype), weights
+            lambda w: jnp.asarray(centre + spread * rng.normal(size=w.shape), dtype or w.dtype),
+            weights,
         )
 
     near = tree(0.0, 0.1)
-    return Posterior(jax.tree.map(lambda w, d: w.astype(d.dtype) + d, weights, near), tree(-2.5, 0.5))
+    return Posterior(
+        jax.tree.map(lambda w, d: w.astype(d.dtype) + d, weights, near), tree(-2.5, 0.5)
+    )
 
 
 def problem(name):
@@ -66,7 +71,12 @@ def centres(weights):
 
     zeros = tree(jnp.zeros_like)
     number, other = tree(lambda w: jnp.full_like(w, -0.2)), tree(lambda w: 0.1 + 0.5 * w)
-    return {"zero": (0.0, zeros), "previous": (1.0, zeros), "number": (0.0, number), "tree": (0.0, other)}
+    return {
+        "zero": (0.0, zeros),
+        "previous": (1.0, zeros),
+        "number": (0.0, number),
+        "tree": (0.0, other),
+    }
 
 
 def worst(got, want):
@@ -104,7 +114,8 @@ def check(name, kernel, keep, tolerance=1e-5):
     assert worst(*both(apply, model, old, theta, data(name), words)) < tolerance
 
 
-# --- equal to autodiff -----------------------------------------------------------------------------------------------
+# --- equal to autodiff
+# -----------------------------------------------------------------------------------------------
 @pytest.mark.parametrize("name", NETWORKS)
 def test_the_jump_kernel_has_the_gradient_of_autodiff(name):
     for follow, anchor in centres(problem(name)[2].location).values():
@@ -127,7 +138,10 @@ def check_leaf(kernel, keep, shape=(30, 20), tolerance=1e-5):
     x = np.random.default_rng(4).normal(size=(6, shape[0])).astype(np.float32)
     batch = Batch(jnp.asarray(x), jnp.zeros((6, shape[1])), five_of_six())
     words = noise.words(jax.random.key(4), weights)
-    assert worst(*both(one_leaf, model, law_of(weights, 1), law_of(weights, 2), batch, words)) < tolerance
+    assert (
+        worst(*both(one_leaf, model, law_of(weights, 1), law_of(weights, 2), batch, words))
+        < tolerance
+    )
 
 
 @pytest.mark.parametrize("kind", sorted(kernels.KERNELS))
@@ -148,7 +162,9 @@ def test_a_component_that_is_not_there_is_not_felt(jump_prob):
 def test_families_may_differ_from_leaf_to_leaf_and_rates_from_weight_to_weight():
     apply, likelihood, old, theta = problem("2-50-50-2")
     rng = np.random.default_rng(0)
-    rates = jax.tree.map(lambda w: jnp.asarray(rng.uniform(0.05, 1.0, w.shape), jnp.float32), theta.location)
+    rates = jax.tree.map(
+        lambda w: jnp.asarray(rng.uniform(0.05, 1.0, w.shape), jnp.float32), theta.location
+    )
     words = noise.words(jax.random.key(4), theta.location)
 
     def gradients(keep, where):
@@ -168,7 +184,11 @@ def test_in_double_precision_the_gradients_agree_to_ten_digits(float64, kind):
     batch = Batch(x, jnp.ones(6), five_of_six())
     words = noise.words(jax.random.key(4), weights)
     for keep in KEEPS:
-        model = Model(kernels.KERNELS[kind](), families.assign(weights, keep, "all"), likelihoods.gaussian(0.5))
+        model = Model(
+            kernels.KERNELS[kind](),
+            families.assign(weights, keep, "all"),
+            likelihoods.gaussian(0.5),
+        )
         assert worst(*both(scalar_network, model, old, theta, batch, words)) < 1e-10
 
 
@@ -191,7 +211,12 @@ def test_a_wrong_sign_of_one_term_is_found():
             w = objective.draw(theta, model.family, epsilon)
             q = objective.mixture(theta, model.family)
             parts = jax.tree.map(
-                lambda w, q, p: (own * mixtures.log_prob(q, w) - prior * mixtures.log_prob(p, w)).sum(), w, q, before
+                lambda w, q, p: (
+                    own * mixtures.log_prob(q, w) - prior * mixtures.log_prob(p, w)
+                ).sum(),
+                w,
+                q,
+                before,
             )
             loss = objective.misfit(apply, likelihood, w, batch=data("2-50-50-2"))
             return loss + 0.1 * sum(jax.tree.leaves(parts))
@@ -204,20 +229,26 @@ def test_a_wrong_sign_of_one_term_is_found():
     assert worst(got, signed(1.01, 1.0)) > 1e-5
 
 
-# --- the KL term in blocks -------------------------------------------------------------------------------------------
+# --- the KL term in blocks
+# -------------------------------------------------------------------------------------------
 def recorder(_):
     """An optimiser that moves nothing and adds up the gradients."""
 
     def update(gradient, total, parameters):
         return jax.tree.map(jnp.zeros_like, gradient), jax.tree.map(jnp.add, total, gradient)
 
-    return optax.GradientTransformation(lambda parameters: jax.tree.map(jnp.zeros_like, parameters), update)
+    return optax.GradientTransformation(
+        lambda parameters: jax.tree.map(jnp.zeros_like, parameters), update
+    )
 
 
 def fixed(words, i, weights, family):
     """The same noise at every update."""
     return hashing.hashed(
-        jnp.full_like(words, 12345) + jnp.arange(words.size, dtype=jnp.uint32).reshape(words.shape), i, weights, family
+        jnp.full_like(words, 12345) + jnp.arange(words.size, dtype=jnp.uint32).reshape(words.shape),
+        i,
+        weights,
+        family,
     )
 
 
@@ -273,7 +304,9 @@ def test_the_mean_over_a_cycle_of_blocks_is_the_full_gradient(double):
     with jax.enable_x64(double):
         full, parts = turns(1, [0]), turns(8, np.arange(5, 5 + CYCLE))
     assert worst(mean(parts), mean(full)) < (1e-10 if double else 1e-6)
-    assert worst(mean(jax.tree.map(lambda g: g[:-1], parts)), mean(full)) > 1e-4  # a cycle that is not whole
+    assert (
+        worst(mean(jax.tree.map(lambda g: g[:-1], parts)), mean(full)) > 1e-4
+    )  # a cycle that is not whole
 
 
 @jax.jit
@@ -282,7 +315,7 @@ def projected(parts, old, start, batch):
     prior = parts.projection.prior(parts, old)
     path = Path(start, parts.projection.optimiser(0.1).init(start), jnp.zeros((), jnp.int32))
     with jax.numpy_dtype_promotion("standard"):  # optax's Adam counts in integers
-        path, _, undone = descent.descend(parts, prior, path, jax.random.key(0), (), batch)
+        path, _, undone = epochs.descend(parts, prior, path, jax.random.key(0), (), batch)
         return path, undone
 
 
@@ -345,11 +378,12 @@ def test_small_leaves_pay_all_of_it_at_every_update():
 )
 def test_the_number_of_blocks_follows_that_of_the_minibatches(size, minibatch, rule, blocks):
     how = Descent(minibatch=minibatch, kl_weights=rule)
-    assert descent.blocks(how, size) == blocks
-    assert descent.blocks(replace(how, kl_blocks=5), size) == 5
+    assert epochs.blocks(how, size) == blocks
+    assert epochs.blocks(replace(how, kl_blocks=5), size) == 5
 
 
-# --- whole descents ---------------------------------------------------------------------------------------------------
+# --- whole descents
+# --------------------------------------------------------------------------------------------------
 SMALL = hmnn.linear(2, 2)
 
 
@@ -357,7 +391,9 @@ SMALL = hmnn.linear(2, 2)
 def reached(gradient, optimiser=optax.sgd, samples=1, source=hashing.hashed, family=None):
     """The posterior after four epochs of four minibatches."""
     weights = SMALL.init(jax.random.key(0))
-    family = families.assign(weights, 0.75, "all") if family is None else weights_like(weights, family)
+    family = (
+        families.assign(weights, 0.75, "all") if family is None else weights_like(weights, family)
+    )
     settings = {"minibatch": 16, "samples": samples, "source": source, "gradient": gradient}
     how = Descent(1e-2, 4, optimiser=optimiser, **settings)
     parts = Filter(*SMALL, kernels.jump(), family, likelihoods.categorical(), how)
@@ -373,10 +409,15 @@ def weights_like(weights, members):
 
 
 def apart(a, b):
-    return max(float(np.abs(x - y).max()) for x, y in zip(jax.tree.leaves(a), jax.tree.leaves(b), strict=True))
+    return max(
+        float(np.abs(x - y).max())
+        for x, y in zip(jax.tree.leaves(a), jax.tree.leaves(b), strict=True)
+    )
 
 
-@pytest.mark.parametrize(("optimiser", "samples"), [(optax.sgd, 1), (optax.adam, 2)], ids=["sgd", "adam"])
+@pytest.mark.parametrize(
+    ("optimiser", "samples"), [(optax.sgd, 1), (optax.adam, 2)], ids=["sgd", "adam"]
+)
 def test_descents_by_closed_form_and_by_autodiff_reach_the_same_posterior(optimiser, samples):
     ours, reference = (reached(way, optimiser, samples) for way in ("closed", "autodiff"))
     assert apart(ours, reference) < 1e-4
@@ -389,7 +430,8 @@ def test_the_rule_takes_the_closed_form_where_it_can():
     assert apart(ours, other) > 1e-3  # the descents above shared their noise
 
 
-# --- any other family ------------------------------------------------------------------------------------------------
+# --- any other family
+# ------------------------------------------------------------------------------------------------
 class Doubled(NamedTuple):
     """N(2 m, s^2): a family of somebody else's."""
 

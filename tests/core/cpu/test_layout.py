@@ -27,7 +27,13 @@ WEIGHTS = {
     "d": jnp.array(3.0),
     "e": jnp.arange(7.0),
 }
-FAMILY = {"a": Gaussian(), "b": DropConnect(0.5, 2**30 - 1), "c": Gaussian(), "d": Gaussian(), "e": Gaussian()}
+FAMILY = {
+    "a": Gaussian(),
+    "b": DropConnect(0.5, 2**30 - 1),
+    "c": Gaussian(),
+    "d": Gaussian(),
+    "e": Gaussian(),
+}
 
 
 def test_small_leaves_lie_end_to_end_and_short_rows_are_turned_and_all_comes_back():
@@ -43,7 +49,9 @@ def test_every_part_of_a_tree_that_is_like_the_weights_is_laid_and_nothing_else(
     places = layout.of(WEIGHTS, FAMILY)
     state = optax.adam(1e-3).init(Posterior(WEIGHTS, WEIGHTS))
     laid = places.lay((state, jnp.arange(5.0)))
-    assert jax.tree.structure(laid[0][0].mu) == jax.tree.structure(Posterior(*[places.lay(WEIGHTS)] * 2))
+    assert jax.tree.structure(laid[0][0].mu) == jax.tree.structure(
+        Posterior(*[places.lay(WEIGHTS)] * 2)
+    )
     assert laid[0][0].count.shape == ()
     assert laid[1].shape == (5,)
     assert jax.tree.structure(places.back(laid)) == jax.tree.structure((state, jnp.arange(5.0)))
@@ -67,16 +75,25 @@ def test_means_are_those_of_the_leaves():
 
 
 def test_rates_lie_with_their_weights():
-    family = FAMILY | {"a": DropConnect(0.25, 2**29 - 1), "e": DropConnect(jnp.linspace(0.1, 0.7, 7))}
+    family = FAMILY | {
+        "a": DropConnect(0.25, 2**29 - 1),
+        "e": DropConnect(jnp.linspace(0.1, 0.7, 7)),
+    }
     member = layout.of(WEIGHTS, family).members(family).groups[0]
-    np.testing.assert_allclose(member.keep, np.r_[np.full(100, 0.25), 1.0, np.linspace(0.1, 0.7, 7)], rtol=1e-6)
+    np.testing.assert_allclose(
+        member.keep, np.r_[np.full(100, 0.25), 1.0, np.linspace(0.1, 0.7, 7)], rtol=1e-6
+    )
     np.testing.assert_array_equal(np.asarray(member.last)[[0, 100]], [2**29 - 1, 2**31 - 1])
-    np.testing.assert_allclose(np.asarray(member.last[101:]) + 1.0, 2.0**31 * np.linspace(0.1, 0.7, 7), rtol=1e-6)
+    np.testing.assert_allclose(
+        np.asarray(member.last[101:]) + 1.0, 2.0**31 * np.linspace(0.1, 0.7, 7), rtol=1e-6
+    )
 
 
 def fixed(words, i, weights, family):
     """Every mean kept, xi a number per weight that does not depend on its place."""
-    return jax.tree.map(lambda w: families.Noise(jnp.ones(w.shape, bool), jnp.full_like(w, 0.3)), weights)
+    return jax.tree.map(
+        lambda w: families.Noise(jnp.ones(w.shape, bool), jnp.full_like(w, 0.3)), weights
+    )
 
 
 def parts_of(optimiser=optax.sgd, kernel=None):
@@ -151,7 +168,9 @@ class ByLeaf(NamedTuple):
 
     def __call__(self, mixture, centre):
         spread = jnp.std(mixture.means[0])
-        return Mixture(mixture.means, mixture.mean_weights, (mixture.variances[0] + spread**2,), (1.0,))
+        return Mixture(
+            mixture.means, mixture.mean_weights, (mixture.variances[0] + spread**2,), (1.0,)
+        )
 
 
 def test_who_looks_at_a_leaf_as_a_whole_finds_it_whole():
@@ -224,7 +243,9 @@ def test_a_kernel_may_have_a_number_for_every_weight():
     kernel = ByWeight(kernels.jump().centre, jnp.array([0.0, 0.0, 9.0, 9.0]))
     method = hmnn.build(net, "gaussian", kernel)
     rng = np.random.default_rng(0)
-    state, _ = method.step(method.init(0), (np.zeros((5, 4), np.float32), rng.normal(size=(5, 1)).astype("f")))
+    state, _ = method.step(
+        method.init(0), (np.zeros((5, 4), np.float32), rng.normal(size=(5, 1)).astype("f"))
+    )
     widths = jax.nn.softplus(state.posterior.rho)
     assert widths[2:].min() > widths[:2].max()
 
