@@ -1,6 +1,7 @@
 """A few helpers for pytrees of weights."""
 
 from collections.abc import Callable
+from dataclasses import is_dataclass
 from typing import Any
 
 import jax
@@ -46,6 +47,19 @@ def all_finite(tree: PyTree) -> Bool[Array, ""]:
         if jnp.issubdtype(a.dtype, jnp.inexact)
     ]
     return jnp.stack(sums).all() if sums else jnp.array(True)
+
+
+def kinds(tree: PyTree) -> tuple[type, ...]:
+    """The classes of the dataclasses of which a tree is made."""
+    found: list[type] = []
+
+    def told(node: Any) -> bool:
+        if is_dataclass(node):
+            found.append(type(node))
+        return False
+
+    jax.tree.leaves(tree, is_leaf=told)
+    return tuple(found)
 
 
 def paths(weights: PyTree) -> list[str]:

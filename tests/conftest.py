@@ -1,6 +1,7 @@
 """Shapes and types are enforced while the tests run, and dtypes never promote by accident."""
 
 import os
+from pathlib import Path
 
 os.environ.setdefault(
     "XLA_FLAGS", "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
@@ -29,7 +30,7 @@ hook = install_import_hook([f"hmnn.{room}" for room in ROOMS], "beartype.beartyp
 import jax  # noqa: E402
 import pytest  # noqa: E402
 
-import hmnn  # noqa: E402, F401
+from hmnn.core.cpu import compilation  # noqa: E402
 
 jax.config.update("jax_numpy_dtype_promotion", "strict")
 jax.config.update("jax_numpy_rank_promotion", "raise")
@@ -37,8 +38,20 @@ jax.config.update("jax_numpy_rank_promotion", "raise")
 
 @pytest.fixture(scope="session", autouse=True)
 def _cache(tmp_path_factory):
-    """A cache directory of the tests' own, unless one is given."""
-    os.environ.setdefault("HMNN_CACHE", str(tmp_path_factory.mktemp("cache")))
+    """A cache of the tests' own, unless one is given; what one worker compiled all of them have."""
+    base = tmp_path_factory.getbasetemp()
+    shared = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+    os.environ.setdefault("HMNN_CACHE", str(shared / "cache"))
+    compilation.persist(shared / "programs")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _few_programs():
+    """Let go of compiled programs in time: each takes maps of memory, of which there are 65530."""
+    yield
+    maps = Path("/proc/self/maps")
+    if maps.exists() and maps.read_text().count("\n") > 30000:
+        jax.clear_caches()
 
 
 @pytest.fixture

@@ -135,6 +135,13 @@ class Filter:
         default=leaf_means, metadata={"static": True}
     )
     """The mean over every leaf of the network's own weights, however they lie in memory."""
+    kinds: tuple[type, ...] = field(default=(), metadata={"static": True})
+    """The classes of the parts, filled in here: JAX calls the structures of two dataclasses equal
+    when their fields are, and would take the program of one for the other."""
+
+    def __post_init__(self) -> None:
+        parts = self.kernel, self.family, self.likelihood, self.projection
+        object.__setattr__(self, "kinds", _tree.kinds(parts))
 
     def weights(self) -> Weights:
         """Zeros shaped like the weights."""
