@@ -9,8 +9,7 @@ from scipy import linalg, stats
 from hmnn.core.families import Noise
 
 
-# --- noise
-# --------------------------------------------------------------------------------------------------
+# --- noise ----------------------------------------------------------------------------------------
 def sigma_points(weights: int) -> np.ndarray:
     """Rows of +-1 with mean zero and identity covariance, so that means of quadratics are exact."""
     order = 2 ** int(np.ceil(np.log2(weights + 1)))
@@ -30,8 +29,7 @@ def hadamard_source(words, i, weights, family):
     return structure.unflatten(out)
 
 
-# --- linear-Gaussian streams
-# -----------------------------------------------------------------------------------------
+# --- linear-Gaussian streams ----------------------------------------------------------------------
 def correct(m, cov, x, y, noise):
     """The exact posterior of w ~ N(m, cov) after y = x w + N(0, noise^2): mean and covariance."""
     precision = np.linalg.inv(cov) + x.T @ x / noise**2
@@ -84,8 +82,7 @@ def linear_stream(
     return np.array(xs), np.array(ys)
 
 
-# --- mixtures
-# --------------------------------------------------------------------------------------------------
+# --- mixtures -------------------------------------------------------------------------------------
 def family_density(w, m, s, keep):
     """Eq. (scalemixvarapp)."""
     return keep * stats.norm.pdf(w, m, s) + (1 - keep) * stats.norm.pdf(w, 0, s)

@@ -73,8 +73,7 @@ def diagonals(covs):
     return np.array([np.diag(c) for c in covs])
 
 
-# --- A1
-# --------------------------------------------------------------------------------------------------
+# --- A1 -------------------------------------------------------------------------------------------
 @pytest.mark.parametrize("centre", [0.0, -0.8])
 @pytest.mark.parametrize("kind", ["ornstein_uhlenbeck", "jump"])
 def test_a_scalar_linear_gaussian_stream_is_filtered_exactly(float64, kind, centre):
@@ -107,8 +106,7 @@ def test_a_scalar_linear_gaussian_stream_is_filtered_exactly(float64, kind, cent
         assert np.abs(means - other).max() > 1e-4, wrong
 
 
-# --- A2, A3
-# --------------------------------------------------------------------------------------------------
+# --- A2, A3 ---------------------------------------------------------------------------------------
 STREAM = {"memory": 0.8, "jump_variance": 0.2}
 
 
@@ -151,8 +149,7 @@ def test_a_correlated_design_has_the_exact_mean_and_is_narrower_than_the_margina
     assert np.abs(means - marginal_means).max() > 1e-4
 
 
-# --- A8: special cases, with random noise
-# ----------------------------------------------------------------------------
+# --- A8: special cases, with random noise ---------------------------------------------------------
 def short(kernel, family=None, how=SHORT):
     xs, ys = oracles.linear_stream(5, 4, 4, 3, 0.9, 0.1, NOISE)
     return run(model(kernel, family, how), batches(xs, ys))[1]
@@ -228,8 +225,7 @@ def test_vcl_bbp_and_kurle_are_settings_of_hmnn():
     )
 
 
-# --- the recursion against itself
-# ------------------------------------------------------------------------------------
+# --- the recursion against itself -----------------------------------------------------------------
 def test_scan_is_a_loop_of_steps(float64):
     xs, ys = oracles.linear_stream(5, 4, 4, 3, 0.9, 0.1, NOISE)
     parts, stream = model(kernels.jump(0.7, 0.3, 3.0, 0.4)), batches(xs, ys)
@@ -282,8 +278,7 @@ def test_padded_rows_change_nothing(float64, how):
     assert not same(padded[0], run(parts, batches(xs, ys))[1], 1e-3)
 
 
-# --- the drift signal
-# ------------------------------------------------------------------------------------------------
+# --- the drift signal -----------------------------------------------------------------------------
 def drift_of(jumps):
     """w = (0.5, -0.4, 1) until t = 5, when the first leaf moves by 3 if `jumps`."""
     rng = np.random.default_rng(11)

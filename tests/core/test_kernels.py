@@ -84,8 +84,7 @@ def test_numbers_out_of_their_domain_are_refused(build, message):
         build()
 
 
-# --- A9: time steps without data
-# -------------------------------------------------------------------------------------
+# --- A9: time steps without data ------------------------------------------------------------------
 @jax.jit
 def wait(parts, posterior, steps):
     zero = jnp.zeros((), jnp.int32)

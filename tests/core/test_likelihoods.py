@@ -122,8 +122,7 @@ def test_labels_that_a_law_cannot_give_are_refused(name, good, bad, message):
         likelihood.check(np.array(bad), 3, " at t = 4")
 
 
-# --- the quadratic that stands for one row
-# ---------------------------------------------------------------------------
+# --- the quadratic that stands for one row --------------------------------------------------------
 ROW = {
     "bernoulli": ([1, 0, 1], [1, 1, 1]),
     "categorical": (2, 0),
@@ -158,8 +157,7 @@ def test_far_out_the_root_and_the_residual_are_finite(name):
     assert not jnp.isfinite(1.0 / jnp.sqrt(naive))  # what the edge is for
 
 
-# --- uncertain outputs
-# -----------------------------------------------------------------------------------------------
+# --- uncertain outputs ----------------------------------------------------------------------------
 NODES, SHARES = np.polynomial.hermite_e.hermegauss(60)
 SHARES = SHARES / SHARES.sum()
 
@@ -287,8 +285,7 @@ def test_probabilities_of_classes_sum_to_one_and_are_the_mean(float64, name):
     assert not isinstance(likelihoods.gaussian(), likelihoods.OfClasses)
 
 
-# --- a noise that is learned
-# -----------------------------------------------------------------------------------------
+# --- a noise that is learned ----------------------------------------------------------------------
 LEARNED = likelihoods.learned_gaussian(0.8)
 
 

@@ -23,8 +23,7 @@ LAGS = (1, 2, 3, 7, 64, 511, 512, 513)
 RATES = (0.25, 0.3, 0.5, 0.75, 1.0, 1e-6)
 
 
-# --- the battery
-# --------------------------------------------------------------------------------------------------
+# --- the battery ----------------------------------------------------------------------------------
 def sample(keep, words=None, source=hashing.hashed):
     """The noise of a few steps of two leaves; compiled anew, so that a patched mixer is seen."""
     weights = {"a": jnp.zeros(SHAPE), "b": jnp.zeros(SHAPE)}
@@ -138,8 +137,7 @@ def test_the_raw_words_are_fair_bits():
     )
 
 
-# --- shapes and keys
-# -------------------------------------------------------------------------------------------------
+# --- shapes and keys ------------------------------------------------------------------------------
 @pytest.mark.parametrize("shape", [(), (7,), (3, 5), (4, 3, 2, 2)], ids=str)
 def test_every_shape_has_standard_normals_and_exact_masks(shape):
     w, draws = jnp.zeros(shape), 20000
@@ -178,8 +176,7 @@ def test_words_are_threefry_words_of_the_key_for_each_draw_and_leaf():
     assert noise.words(jax.random.key(0), weights).shape == (2, 2)
 
 
-# --- the mask
-# --------------------------------------------------------------------------------------------------
+# --- the mask -------------------------------------------------------------------------------------
 def forced(monkeypatch, words, family):
     """The noise of these very words."""
     monkeypatch.setattr(hashing, "mixed", lambda shape, seed: jnp.asarray(words, jnp.uint32))
@@ -247,8 +244,7 @@ def test_each_weight_may_have_its_own_rate():
     assert eta[3].all()
 
 
-# --- the normal
-# --------------------------------------------------------------------------------------------------
+# --- the normal -----------------------------------------------------------------------------------
 LOW = np.unique(
     np.concatenate([np.geomspace(1, 2**31 - 1, 4000), np.linspace(0, 2**31 - 1, 4000)]).astype(
         np.int64
@@ -276,8 +272,7 @@ def test_the_normal_of_a_masked_word_is_the_quantile_within_its_side(monkeypatch
     np.testing.assert_allclose(drawn.xi, -special.ndtri(tail / 2), rtol=5e-6, atol=4e-4)
 
 
-# --- the arithmetic, compiled, for XLA has been seen to simplify (x + c) - c
-# ------------------------------------------
+# --- the arithmetic, compiled, for XLA has been seen to simplify (x + c) - c ----------------------
 def relative(function, exact, x):
     """The largest relative error of a function, compiled, at these single-precision numbers."""
     x = np.asarray(x, np.float32)

@@ -57,8 +57,7 @@ def close(a, b, tolerance):
     return np.allclose(ravel_pytree(a)[0], ravel_pytree(b)[0], rtol=tolerance, atol=tolerance)
 
 
-# --- A6
-# --------------------------------------------------------------------------------------------------
+# --- A6 -------------------------------------------------------------------------------------------
 def test_the_gradient_is_that_of_finite_differences_at_fixed_noise(float64):
     theta, prior, batch = problem()
     epsilon = noise_of(1, theta.location, FAMILY)
@@ -129,8 +128,7 @@ def test_the_monte_carlo_gradient_is_unbiased(float64, source):
     assert z(gradients(keep + 0.05)).max() > 4.8  # masks drawn at another rate are biased
 
 
-# --- A7
-# --------------------------------------------------------------------------------------------------
+# --- A7 -------------------------------------------------------------------------------------------
 def test_nothing_diverges_from_itself(float64):
     theta, prior, _ = problem()
     static = filters.prior(kernels.static(), FAMILY, theta)

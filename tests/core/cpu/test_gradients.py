@@ -26,7 +26,7 @@ from hmnn.core.projections.epochs import Path
 ROWS = 16
 NETWORKS = {
     "784-100-100-10": (hmnn.mlp(784, (100, 100), 10), likelihoods.categorical()),
-    "130-500-20-500-130": (hmnn.mlp(130, (500, 20, 500), 130), likelihoods.gaussian(0.3)),
+    "130-500-130": (hmnn.mlp(130, (500,), 130), likelihoods.gaussian(0.3)),
     "2-50-50-2": (hmnn.mlp(2, (50, 50), 2), likelihoods.categorical()),
     "2-1": (hmnn.linear(2, 1), likelihoods.bernoulli()),
 }
@@ -114,9 +114,8 @@ def check(name, kernel, keep, tolerance=1e-5):
     assert worst(*both(apply, model, old, theta, data(name), words)) < tolerance
 
 
-# --- equal to autodiff
-# -----------------------------------------------------------------------------------------------
-@pytest.mark.parametrize("name", NETWORKS)
+# --- equal to autodiff ----------------------------------------------------------------------------
+@pytest.mark.parametrize("name", ["784-100-100-10", "130-500-130", "2-1"])
 def test_the_jump_kernel_has_the_gradient_of_autodiff(name):
     for follow, anchor in centres(problem(name)[2].location).values():
         for keep, memory in itertools.product(KEEPS, MEMORIES):
@@ -229,8 +228,7 @@ def test_a_wrong_sign_of_one_term_is_found():
     assert worst(got, signed(1.01, 1.0)) > 1e-5
 
 
-# --- the KL term in blocks
-# -------------------------------------------------------------------------------------------
+# --- the KL term in blocks ------------------------------------------------------------------------
 def recorder(_):
     """An optimiser that moves nothing and adds up the gradients."""
 
@@ -299,11 +297,10 @@ def mean(gradients):
 
 
 @pytest.mark.usefixtures("small_leaves_too")
-@pytest.mark.parametrize("double", [True, False], ids=["float64", "float32"])
-def test_the_mean_over_a_cycle_of_blocks_is_the_full_gradient(double):
-    with jax.enable_x64(double):
+def test_the_mean_over_a_cycle_of_blocks_is_the_full_gradient():
+    with jax.enable_x64(True):
         full, parts = turns(1, [0]), turns(8, np.arange(5, 5 + CYCLE))
-    assert worst(mean(parts), mean(full)) < (1e-10 if double else 1e-6)
+    assert worst(mean(parts), mean(full)) < 1e-10
     assert (
         worst(mean(jax.tree.map(lambda g: g[:-1], parts)), mean(full)) > 1e-4
     )  # a cycle that is not whole
@@ -382,8 +379,7 @@ def test_the_number_of_blocks_follows_that_of_the_minibatches(size, minibatch, r
     assert epochs.blocks(replace(how, kl_blocks=5), size) == 5
 
 
-# --- whole descents
-# --------------------------------------------------------------------------------------------------
+# --- whole descents -------------------------------------------------------------------------------
 SMALL = hmnn.linear(2, 2)
 
 
@@ -430,8 +426,7 @@ def test_the_rule_takes_the_closed_form_where_it_can():
     assert apart(ours, other) > 1e-3  # the descents above shared their noise
 
 
-# --- any other family
-# ------------------------------------------------------------------------------------------------
+# --- any other family -----------------------------------------------------------------------------
 class Doubled(NamedTuple):
     """N(2 m, s^2): a family of somebody else's."""
 

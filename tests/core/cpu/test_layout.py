@@ -146,8 +146,8 @@ def difference(a, b):
 
 @pytest.mark.parametrize(
     ("optimiser", "kernel"),
-    [(optax.sgd, None), (optax.adam, None), (optax.sgd, kernels.static())],
-    ids=["sgd", "adam", "no drift signal"],
+    [(optax.adam, None), (optax.sgd, kernels.static())],
+    ids=["adam", "sgd, no drift signal"],
 )
 def test_a_time_step_is_the_same_either_way(optimiser, kernel):
     parts = parts_of(optimiser, kernel)
