@@ -16,6 +16,7 @@ import pytest
 import hmnn
 from hmnn._types import Batch
 from hmnn.core import filtering, kernels, likelihoods
+from hmnn.core.cpu.compilation import ONCE, compiled
 from hmnn.core.families import DropConnect, Gaussian, rho_of, scale
 from hmnn.core.filtering import Filter
 from hmnn.core.projections.descent import Descent
@@ -46,12 +47,12 @@ def batches(xs, ys):
     return Batch(jnp.asarray(xs), jnp.asarray(ys), jnp.ones(ys.shape))
 
 
-@jax.jit
+@compiled(ONCE)
 def run(parts, stream):
     return filtering.scan(parts, filtering.init(parts, jax.random.key(0)), stream)
 
 
-step = jax.jit(filtering.step)
+step = compiled(ONCE)(filtering.step)
 
 
 def model(kernel, family=None, how=SHORT, network=THREE):

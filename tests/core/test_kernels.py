@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from hmnn.core import filtering, kernels, mixtures
+from hmnn.core.cpu.compilation import ONCE, compiled
 from hmnn.core.families import DropConnect, Gaussian, Posterior, rho_of, scale
 from hmnn.core.filtering import State
 from hmnn.core.mixtures import Mixture
@@ -85,7 +86,7 @@ def test_numbers_out_of_their_domain_are_refused(build, message):
 
 
 # --- A9: time steps without data ------------------------------------------------------------------
-@jax.jit
+@compiled(ONCE)
 def wait(parts, posterior, steps):
     zero = jnp.zeros((), jnp.int32)
     state = State(posterior, (), (), jax.random.key(0), zero, zero)

@@ -12,6 +12,7 @@ from scipy import special
 from hmnn._types import Batch
 from hmnn.core import families, kernels, likelihoods, minibatches, noise, objective
 from hmnn.core.cpu import hashing
+from hmnn.core.cpu.compilation import ONCE, compiled
 from hmnn.core.families import DropConnect, Gaussian, Posterior, rho_of, scale
 from hmnn.core.projections.epochs import KL_WEIGHTS
 
@@ -63,7 +64,7 @@ def test_the_gradient_is_that_of_finite_differences_at_fixed_noise(float64):
     epsilon = noise_of(1, theta.location, FAMILY)
     flat, back = ravel_pytree(theta)
 
-    @jax.jit
+    @compiled(ONCE)
     def energy(flat):
         w = objective.draw(back(flat), FAMILY, epsilon)
         own = objective.divergence(back(flat), FAMILY, prior, w)
@@ -71,7 +72,7 @@ def test_the_gradient_is_that_of_finite_differences_at_fixed_noise(float64):
 
     numeric = oracles.central(lambda at: float(energy(jnp.asarray(at))), flat)
 
-    @jax.jit
+    @compiled(ONCE)
     def gradient_at(epsilon):
         return objective.gradient(loss_of(batch), theta, FAMILY, prior, epsilon, 0.3)
 
@@ -83,7 +84,7 @@ def test_the_gradient_is_that_of_finite_differences_at_fixed_noise(float64):
         held = jax.lax.stop_gradient(theta)
         return loss_of(batch)(w) + 0.3 * objective.divergence(held, FAMILY, prior, w)
 
-    assert not close(jax.jit(jax.grad(half))(theta), back(jnp.asarray(numeric)), 1e-2)
+    assert not close(compiled(ONCE)(jax.grad(half))(theta), back(jnp.asarray(numeric)), 1e-2)
     other = noise_of(2, theta.location, FAMILY)
     assert not close(gradient_at(other), back(jnp.asarray(numeric)), 1e-2)
 
@@ -111,7 +112,7 @@ def test_the_monte_carlo_gradient_is_unbiased(float64, source):
     want = oracles.central(exact, [m, rho], h=1e-3)
     theta = Posterior(jnp.array([m]), jnp.array([rho]))
 
-    @jax.jit
+    @compiled(ONCE)
     def gradients(eta_keep):
         def one(words):
             epsilon = source(words, 0, theta.location, DropConnect(eta_keep))
@@ -174,7 +175,7 @@ def test_gradients_of_an_epoch_sum_to_the_full_gradient(float64, rule):
     epsilon = noise_of(1, theta.location, FAMILY)
     order = jnp.array([3, 0, 4, 2, 1, 5])
 
-    @jax.jit
+    @compiled(ONCE)
     def gradient(batch, weight):
         return objective.gradient(loss_of(batch), theta, FAMILY, prior, epsilon, weight)
 

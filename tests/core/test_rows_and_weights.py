@@ -8,6 +8,7 @@ import pytest
 import hmnn
 from hmnn._types import Batch
 from hmnn.core import filtering, kernels, likelihoods, minibatches, objective
+from hmnn.core.cpu.compilation import ONCE, compiled
 from hmnn.core.prediction import Question
 from hmnn.core.projections.matched import MatchedDescent
 
@@ -40,10 +41,10 @@ def same(got, want, rtol=1e-8, atol=1e-10):
             np.testing.assert_allclose(a, b, rtol=rtol, atol=atol, err_msg=name)
 
 
-step, run = jax.jit(filtering.step), jax.jit(filtering.rows)
+step, run = compiled(ONCE)(filtering.step), compiled(ONCE)(filtering.rows)
 
 
-@jax.jit
+@compiled(ONCE)
 def foreseen(parts, state, x):
     """What is said of new rows at the next time step, before its data."""
     question = Question("mean", 0, 0.95)

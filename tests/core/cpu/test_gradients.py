@@ -17,6 +17,7 @@ import hmnn
 from hmnn._types import Batch
 from hmnn.core import families, filtering, kernels, likelihoods, mixtures, noise, objective
 from hmnn.core.cpu import gradients, hashing
+from hmnn.core.cpu.compilation import ONCE, compiled
 from hmnn.core.families import DropConnect, Gaussian, Noise, Posterior
 from hmnn.core.filtering import Filter
 from hmnn.core.projections import epochs
@@ -201,7 +202,7 @@ def test_a_wrong_sign_of_one_term_is_found():
     words = noise.words(jax.random.key(4), theta.location)
     got, _ = both(apply, model, old, theta, data("2-50-50-2"), words)
 
-    @jax.jit
+    @compiled(ONCE)
     def signed(own, prior):
         before = filters.prior(model.kernel, model.family, old)
         epsilon = hashing.hashed(words, 0, theta.location, model.family)
@@ -278,7 +279,7 @@ def turns(blocks, updates, loss=waves):
     family = families.assign(weights, 0.6, "all")
     epsilon = hashing.hashed(noise.words(jax.random.key(4), weights), 0, weights, family)
 
-    @jax.jit
+    @compiled(ONCE)
     def run(old, theta, updates):
         prior = filters.prior(kernels.jump(), family, old)
         ready = gradients.ready(prior, family, weights)
@@ -306,7 +307,7 @@ def test_the_mean_over_a_cycle_of_blocks_is_the_full_gradient():
     )  # a cycle that is not whole
 
 
-@jax.jit
+@compiled(ONCE)
 def projected(parts, old, start, batch):
     """A whole descent, and how many of its epochs were undone."""
     prior = parts.projection.prior(parts, old)
@@ -469,6 +470,6 @@ def test_a_filter_of_somebody_else_s_family_runs():
     y = x @ np.array([1.0, -2.0], np.float32)
     batch = Batch(jnp.asarray(x), jnp.asarray(y), jnp.ones(64))
     state = filtering.init(parts, jax.random.key(0))
-    state, info = jax.jit(filtering.step)(parts, state, batch)
+    state, info = compiled(ONCE)(filtering.step)(parts, state, batch)
     assert bool(info.finite)
     np.testing.assert_allclose(2.0 * state.posterior.location, [1.0, -2.0], atol=0.3)

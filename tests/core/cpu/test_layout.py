@@ -12,6 +12,7 @@ import hmnn
 from hmnn._types import Batch
 from hmnn.core import families, filtering, kernels, likelihoods
 from hmnn.core.cpu import layout
+from hmnn.core.cpu.compilation import ONCE, compiled
 from hmnn.core.cpu.layout import Laid, Layout
 from hmnn.core.families import DropConnect, Gaussian, Posterior
 from hmnn.core.filtering import Filter
@@ -123,7 +124,7 @@ def stepped(parts, lay):
     x = np.random.default_rng(0).normal(size=(64, 3)).astype(np.float32)
     batch = Batch(jnp.asarray(x), jnp.asarray(x[:, ::-1].copy()), jnp.ones(64))
 
-    @jax.jit
+    @compiled(ONCE)
     def step(parts, state):
         start = parts.projection.start(parts, state)
         after, notes = lay(filtering.update)(parts, state, batch, start)
@@ -222,7 +223,7 @@ def test_data_and_noise_that_are_shaped_like_the_weights_are_left_alone(shape, l
     assert lies(method.parts)
     state, info = method.step(method.init(0), (x, x[:, 0]))
     batch = Batch(x, x[:, 0], np.ones(8, "f"))
-    plain, other = jax.jit(filtering.step)(method.parts, method.init(0), batch)
+    plain, other = compiled(ONCE)(filtering.step)(method.parts, method.init(0), batch)
     np.testing.assert_allclose(state.posterior.location, plain.posterior.location, rtol=1e-5)
     np.testing.assert_allclose(info.free_energy, other.free_energy, rtol=1e-5)
 

@@ -11,6 +11,7 @@ import hmnn
 from hmnn._types import Batch
 from hmnn.core import filtering, kernels, likelihoods, noise
 from hmnn.core.cpu import layout
+from hmnn.core.cpu.compilation import ONCE, compiled
 from hmnn.core.families import Posterior, rho_of
 from hmnn.core.projections import descent, matched
 from hmnn.core.projections.matched import MatchedDescent
@@ -34,13 +35,13 @@ def data(seed, rows=16):
     return Batch(jnp.asarray(x), jnp.asarray((x[:, 0] > 0).astype(int)), jnp.ones(rows))
 
 
-@jax.jit
+@compiled(ONCE)
 def step(parts, state, batch):
     with jax.numpy_dtype_promotion("standard"):  # optax's Adam counts in integers
         return filtering.step(parts, state, batch)
 
 
-@jax.jit
+@compiled(ONCE)
 def descended(parts, state, batch):
     """The law of a time step of the descent by itself, with weights as they lie best."""
     start = parts.projection.start(parts, state)

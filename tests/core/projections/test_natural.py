@@ -13,6 +13,7 @@ import hmnn
 from hmnn import Dataset
 from hmnn._types import Batch
 from hmnn.core import filtering, kernels, likelihoods
+from hmnn.core.cpu.compilation import ONCE, compiled
 from hmnn.core.prediction import Question
 from hmnn.core.projections import natural
 from hmnn.networks import linear, mlp
@@ -87,7 +88,7 @@ def test_more_rows_than_are_taken_together_are_taken_in_turn(rows):
     rng = np.random.default_rng(3)
     x, y = rng.normal(size=(rows, 2)), rng.normal(size=rows)
     parts = parts_of(mlp(2, (3,), 1), likelihoods.gaussian(NOISE), kernels.static(), joint=2)
-    step = jax.jit(filtering.step)
+    step = compiled(ONCE)(filtering.step)
     first = state = filtering.init(parts, jax.random.key(0))
     for i in range(0, rows, 2):
         state, _ = step(parts, state, rows_of(x[i : i + 2], y[i : i + 2]))
@@ -104,12 +105,12 @@ def test_what_fills_a_lot_up_is_a_row_that_the_network_takes():
     parts = parts_of(network, likelihoods.gaussian(NOISE), kernels.static(), joint=2)
     state = filtering.init(parts, jax.random.key(0))
     x = np.linspace(1.0, 2.0, 5)[:, None]
-    _, info = jax.jit(filtering.step)(parts, state, rows_of(x, x[:, 0]))
+    _, info = compiled(ONCE)(filtering.step)(parts, state, rows_of(x, x[:, 0]))
     assert bool(info.finite)
     assert not np.isfinite(network.apply(jnp.ones((1, 1)), jnp.zeros((1, 1)))).all()
 
 
-@jax.jit
+@compiled(ONCE)
 def moved(parts, steps):
     """The law after time steps without data."""
     state = filtering.init(parts, jax.random.key(0))
@@ -180,5 +181,5 @@ def test_the_noise_is_found_from_residuals():
     parts = parts_of(linear(1), "learned_gaussian", kernel, initial_scale=1.0)
     state = filtering.init(parts, jax.random.key(0))
     assert float(parts.given(state.noise).scale) == 1.0
-    after, _, _ = jax.jit(filtering.rows)(parts, state, rows_of(x, y))
+    after, _, _ = compiled(ONCE)(filtering.rows)(parts, state, rows_of(x, y))
     assert 0.18 < float(parts.given(after.noise).scale) < 0.33
