@@ -12,7 +12,8 @@ from hmnn import _check
 from hmnn._types import Number
 from hmnn.core.prediction import Prediction
 from hmnn.estimators import scaling
-from hmnn.estimators.scikit import StreamEstimator, Uncertainty, fitting, whole
+from hmnn.estimators.scikit import StreamEstimator, Uncertainty, fitting
+from hmnn.estimators.whole import whole
 from hmnn.methods.padding import default_float
 
 

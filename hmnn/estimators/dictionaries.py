@@ -15,7 +15,6 @@ from hmnn.core.prediction import Prediction
 from hmnn.estimators import growth, scaling
 from hmnn.estimators.learned import Learned, nothing
 from hmnn.estimators.scaling import Scaler
-from hmnn.estimators.scikit import whole
 from hmnn.methods import method, streams
 from hmnn.methods.padding import default_float
 from hmnn.methods.streams import Settings, StreamFilter
@@ -198,10 +197,6 @@ class DictionaryModel:
         if len(targets) != len(X):
             raise _check.fail("y", f"one target for each of {len(X)} rows", len(targets))
         self._flush()
-        self._learn_columns(columns, targets)
-
-    @whole
-    def _learn_columns(self, columns: dict[Any, ndarray], targets: list[Any]) -> None:
         self._admit(columns)
         self._learn_rows(self._placed(columns, len(targets)), targets)
 

@@ -14,7 +14,8 @@ from hmnn.core.prediction import Prediction
 from hmnn.estimators import scaling
 from hmnn.estimators.learned import Learned
 from hmnn.estimators.scaling import Scaler
-from hmnn.estimators.scikit import StreamEstimator, Uncertainty, fitting, whole
+from hmnn.estimators.scikit import StreamEstimator, Uncertainty, fitting
+from hmnn.estimators.whole import whole
 from hmnn.methods.padding import default_float
 
 

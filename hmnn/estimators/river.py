@@ -17,6 +17,7 @@ from hmnn.core.prediction import Prediction
 from hmnn.estimators import scaling
 from hmnn.estimators.dictionaries import DictionaryModel, label, target
 from hmnn.estimators.scaling import Scaler
+from hmnn.estimators.whole import whole
 from hmnn.methods.padding import default_float
 
 try:
@@ -45,12 +46,14 @@ class HMNNClassifier(DictionaryModel, base.MiniBatchClassifier):
     def _targets(self) -> tuple[int, str]:
         return self._outputs, "bernoulli" if self._outputs == 1 else "categorical"
 
+    @whole
     def learn_one(self, x: Any, y: Any) -> None:
         """Learn one row; a label not seen before becomes a new class."""
         name = label(y)
         row = self._arrive(x, new=name not in self._labels)
         self._waiting.append((row, self._index(name)))
 
+    @whole
     def learn_many(self, X: Any, y: Any) -> None:  # noqa: N803 - river's name
         """Learn the rows of a table in turn."""
         self._learn_table(X, [label(value) for value in y.tolist()])
@@ -64,12 +67,14 @@ class HMNNClassifier(DictionaryModel, base.MiniBatchClassifier):
                 self._index(name)
         super()._learn_rows(x[start:], self._indices(targets[start:]))
 
+    @whole
     def predict_proba_one(self, x: Any, **named: Any) -> dict[Any, float]:
         """The probability of each class seen so far."""
         if not self._labels:
             return {}
         return dict(zip(self._labels, self._probabilities(self._ask(x))[0].tolist(), strict=True))
 
+    @whole
     def predict_proba_many(self, X: Any) -> Any:  # noqa: N803 - river's name
         """The probability of each class seen so far, a column for each."""
         if not self._labels:
@@ -104,12 +109,14 @@ class HMNNRegressor(DictionaryModel, base.MiniBatchRegressor):
     its `random_state`.
     """
 
+    @whole
     def learn_one(self, x: Any, y: Any) -> None:
         """Learn one row."""
         value = target(y)  # refused before a place is given
         row = self._arrive(x, new=False)  # may empty the list of rows that wait
         self._waiting.append((row, value))
 
+    @whole
     def learn_many(self, X: Any, y: Any) -> None:  # noqa: N803 - river's name
         """Learn the rows of a table in turn."""
         self._learn_table(X, [target(value) for value in y.tolist()])
@@ -118,6 +125,7 @@ class HMNNRegressor(DictionaryModel, base.MiniBatchRegressor):
         """The mean of y; 0 before anything was learned."""
         return self.predict_interval_one(x)[0]
 
+    @whole
     def predict_interval_one(self, x: Any) -> tuple[float, float]:
         """The mean of y and its standard deviation."""
         if self._learned is None and not self._waiting:
@@ -127,6 +135,7 @@ class HMNNRegressor(DictionaryModel, base.MiniBatchRegressor):
         variance = float(np.asarray(told.epistemic).item() + np.asarray(told.aleatoric).item())
         return mean + unit * float(told.mean[0, 0]), unit * math.sqrt(variance)
 
+    @whole
     def predict_many(self, X: Any) -> Any:  # noqa: N803 - river's name
         """The mean of y for each row."""
         if self._learned is None and not self._waiting:

@@ -1,8 +1,6 @@
 """What the two scikit-learn estimators share: parameters, validation, one state, files."""
 
 import json
-from collections.abc import Callable
-from functools import wraps
 from operator import attrgetter
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -24,6 +22,7 @@ from hmnn.estimators import equal_rows, scaling
 from hmnn.estimators.equal_rows import WeightedRows
 from hmnn.estimators.learned import Learned, drift, nothing
 from hmnn.estimators.scaling import Scaler
+from hmnn.estimators.whole import whole
 from hmnn.methods import streams
 from hmnn.methods.padding import default_float
 from hmnn.methods.streams import Settings, StreamFilter
@@ -40,22 +39,6 @@ class Uncertainty(NamedTuple):
     """What more data would take away."""
     aleatoric: ndarray
     """What is left for ever."""
-
-
-def whole(method: Callable[..., Any]) -> Callable[..., Any]:
-    """Make a method leave the estimator as it was if it raises."""
-
-    @wraps(method)
-    def safe(self: Any, *args: Any, **named: Any) -> Any:
-        before = dict(self.__dict__)
-        try:
-            return method(self, *args, **named)
-        except BaseException:
-            self.__dict__.clear()
-            self.__dict__.update(before)
-            raise
-
-    return safe
 
 
 def fitting(name: str, values: ndarray) -> ndarray:

@@ -223,18 +223,49 @@ def test_the_probit_approximation_of_one_logit_is_good_to_0_015(float64):
     assert plain > 0.1  # as if the logit were certain
 
 
-def test_the_probit_approximation_of_three_logits_is_good_to_0_07(float64):
-    """Logits of equal variance up to 4."""
+def test_the_probit_approximation_of_three_logits_is_good_to_0_03(float64):
+    """Logits with variances of their own, up to 4."""
     rng, worst, plain = np.random.default_rng(2), 0.0, 0.0
     for size in (0.1, 1.0, 4.0):
         for outputs in rng.normal(size=(20, 3)) * 2:
-            spread = np.full(3, size)
+            spread = size * rng.uniform(0.2, 1.0, 3)
             exact, _ = over_three(outputs, spread)
             mean, _, _ = told(likelihoods.categorical(), outputs[None], spread[None])
             worst = max(worst, np.abs(mean[0] - exact).max())
             plain = max(plain, np.abs(special.softmax(outputs) - exact).max())
-    assert worst < 0.07
-    assert plain > 0.14
+    assert worst < 0.03
+    assert plain > 0.1
+
+
+def test_a_common_shift_of_the_logits_changes_nothing_and_two_classes_are_one_logit(float64):
+    rng, many = np.random.default_rng(3), likelihoods.categorical()
+    for classes in (2, 3, 40):  # so many go one by one
+        outputs, spread = rng.normal(size=(5, classes)) * 2, rng.uniform(0.1, 3.0, (5, classes))
+        for one, other in zip(
+            told(many, outputs, spread), told(many, outputs + 7.0, spread), strict=True
+        ):
+            np.testing.assert_allclose(one, other, rtol=1e-9)
+    outputs, spread = outputs[:, :2], spread[:, :2]
+    apart, wide = outputs[:, 1:] - outputs[:, :1], spread.sum(axis=1, keepdims=True)
+    pairs = zip(
+        told(many, outputs, spread), told(likelihoods.bernoulli(), apart, wide), strict=True
+    )
+    for one, other in pairs:
+        np.testing.assert_allclose(one[:, 1:], other, rtol=1e-9)
+    logit_by_logit = special.softmax(outputs / np.sqrt(1 + np.pi / 8 * spread), axis=1)
+    assert np.abs(logit_by_logit - told(many, outputs, spread)[0]).max() > 0.01
+
+
+def test_the_epistemic_variance_of_many_classes_has_its_cross_terms(float64):
+    """To first order in the spread, against quadrature."""
+    rng = np.random.default_rng(4)
+    for outputs in rng.normal(size=(10, 3)):
+        spread = 1e-4 * rng.uniform(0.2, 1.0, 3)
+        _, exact = over_three(outputs, spread)
+        _, epistemic, _ = told(likelihoods.categorical(), outputs[None], spread[None])
+        np.testing.assert_allclose(epistemic[0], exact, rtol=1e-3)
+        p = special.softmax(outputs)
+        assert not np.allclose((p * (1 - p)) ** 2 * spread, exact, rtol=0.05)
 
 
 @pytest.mark.parametrize("name", ["bernoulli", "categorical"])

@@ -18,6 +18,9 @@ from hmnn.core.likelihoods.protocol import (
     over_outputs,
 )
 
+MOST_AT_ONCE = 32
+"""Classes of which all pairs are looked at together; more go one by one, to save memory."""
+
 
 class Categorical(NamedTuple):
     """Labels 0 .. K-1 from K logits."""
@@ -55,12 +58,25 @@ class Categorical(NamedTuple):
         return Curvature(jnp.diag(top) - p[:, None] * top[None, :], residual)
 
     def predictive(self, outputs: Outputs, spread: Outputs) -> tuple["Categorical", Outputs]:
-        """The probit approximation, logit by logit."""
-        return self, _probit(outputs, spread)
+        """The probit approximation, pair by pair: 1 / p_k = sum_j 1 / P(k rather than j).
+
+        Of two classes it is that of `Bernoulli`, and a common shift of the logits changes nothing.
+        """
+
+        def against_all(own: Array, wide: Array) -> Array:
+            apart = own[..., None] - outputs
+            return -jax.nn.logsumexp(-_probit(apart, wide[..., None] + spread), axis=-1)
+
+        if outputs.shape[-1] <= MOST_AT_ONCE:
+            return self, jax.vmap(against_all, -1, -1)(outputs, spread)
+        columns = jnp.moveaxis(outputs, -1, 0), jnp.moveaxis(spread, -1, 0)
+        return self, jnp.moveaxis(jax.lax.map(lambda pair: against_all(*pair), columns), 0, -1)
 
     def uncertainty(self, outputs: Outputs, spread: Outputs) -> tuple[Outputs, Outputs]:
-        """(p (1 - p))^2 times the spread, at most the whole variance, and what is left of it."""
-        return _split(self, outputs, spread)
+        """p_k^2 sum_j ([j = k] - p_j)^2 spread_j, at most the variance, and what is left of it."""
+        p = self.mean(outputs)
+        others = jnp.sum(p**2 * spread, axis=-1, keepdims=True)
+        return _split(self, p**2 * (others + (1.0 - 2.0 * p) * spread), outputs, spread)
 
     @property
     def range(self) -> tuple[float, float]:
@@ -107,7 +123,7 @@ class Bernoulli(NamedTuple):
 
     def uncertainty(self, outputs: Outputs, spread: Outputs) -> tuple[Outputs, Outputs]:
         """(p (1 - p))^2 times the spread, at most the whole variance, and what is left of it."""
-        return _split(self, outputs, spread)
+        return _split(self, self.variance(outputs) ** 2 * spread, outputs, spread)
 
     @property
     def range(self) -> tuple[float, float]:
@@ -120,9 +136,10 @@ def _probit(outputs: Outputs, spread: Outputs) -> Outputs:
 
 
 def _split(
-    likelihood: Bernoulli | Categorical, outputs: Outputs, spread: Outputs
+    likelihood: Bernoulli | Categorical, first_order: Outputs, outputs: Outputs, spread: Outputs
 ) -> tuple[Outputs, Outputs]:
+    """The variance of the mean to first order, at most the whole variance, and what is left."""
     law, softened = likelihood.predictive(outputs, spread)
     total = law.variance(softened)
-    epistemic = jnp.minimum(likelihood.variance(outputs) ** 2 * spread, total)
+    epistemic = jnp.minimum(first_order, total)
     return epistemic, total - epistemic
