@@ -13,7 +13,7 @@ from hmnn._types import Number
 from hmnn.core.prediction import Prediction
 from hmnn.estimators import scaling
 from hmnn.estimators.learned import Learned
-from hmnn.estimators.scaling import Scaler
+from hmnn.estimators.scaling import FARTHEST, Scaler
 from hmnn.estimators.scikit import StreamEstimator, Uncertainty, fitting
 from hmnn.estimators.whole import whole
 from hmnn.methods.padding import default_float
@@ -110,8 +110,9 @@ class HMNNRegressor(RegressorMixin, StreamEstimator):
         return scaling.absorbed(scaler, y[:, None], weight)
 
     def _target(self, scaler: Scaler, y: ndarray) -> ndarray:
-        scaled = (y - scaler.mean[0]) / self._unit(scaler) if self._scales() else y
-        return scaled.astype(default_float())
+        if self._scales():
+            y = np.clip((y - scaler.mean[0]) / self._unit(scaler), -FARTHEST, FARTHEST)
+        return y.astype(default_float())
 
     def _in_units(self, told: Prediction, learned: Learned) -> tuple[ndarray, ndarray]:
         mean, std = _moments(told, len(told.mean))
