@@ -90,5 +90,5 @@ def test_rows_in_one_go_are_rows_one_by_one(seed):
     for one, other in zip(together, alone, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-6)
     np.testing.assert_allclose(centred, rows, rtol=1e-5, atol=1e-5)
-    raw = np.nansum((x[:, 1] - np.nanmean(x[:, 1])) ** 2)
-    assert together.squares[1] < 0.9 * raw  # some were drawn in
+    raw = np.nansum((x - np.nanmean(x, axis=0)) ** 2, axis=0)
+    assert (together.squares < 0.999 * raw).any()  # some were drawn in
