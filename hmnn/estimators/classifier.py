@@ -35,8 +35,8 @@ class HMNNClassifier(ClassifierMixin, StreamEstimator):
         initial_scale: standard deviation of the weights before any data.
         level_scale: standard deviation of an extra jump of the outputs' biases (natural projection
             only).
-        projection: "natural" (closed form), "gradient" (the paper's descent) or "auto" (by the
-            number of rows).
+        projection: "natural" (closed form), "gradient" (the paper's descent) or "auto" (closed
+            form, but descent from 256 rows on with `keep` below 1 or an own `family`).
         epochs: passes over the rows of a time step (gradient projection only).
         learning_rate: of Adam (gradient projection only).
         minibatch: rows of a minibatch (gradient projection only).
@@ -51,10 +51,10 @@ class HMNNClassifier(ClassifierMixin, StreamEstimator):
 
     @whole
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:  # noqa: N803 - scikit-learn's name
-        """Forget everything and take one time step."""
+        """Forget everything and learn all rows as one time step, whatever their order."""
         x, y = self._checked(X, y, reset=True)
         self.classes_ = np.unique(y)
-        self.state_ = self._learn(x, self._indices(y), sample_weight, self._start())
+        self.state_ = self._fitted(x, self._indices(y), sample_weight)
         return self
 
     @whole

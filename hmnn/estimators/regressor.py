@@ -28,9 +28,9 @@ class HMNNRegressor(RegressorMixin, StreamEstimator):
 
     @whole
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:  # noqa: N803 - scikit-learn's name
-        """Forget everything and take one time step."""
+        """Forget everything and learn all rows as one time step, whatever their order."""
         x, y = self._checked(X, y, reset=True)
-        self.state_ = self._learn(x, y, sample_weight, self._start())
+        self.state_ = self._fitted(x, y, sample_weight)
         return self
 
     @whole

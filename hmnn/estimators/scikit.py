@@ -196,7 +196,14 @@ class StreamEstimator(BaseEstimator):
         scalers = scaling.empty(self.n_features_in_), scaling.empty(1)
         return nothing(self._filter().init(seed), *scalers)
 
-    def _learn(self, x: ndarray, y: ndarray, sample_weight: Any, before: Learned) -> Learned:
+    def _fitted(self, x: ndarray, y: ndarray, sample_weight: Any) -> Learned:
+        """All rows at once, whatever their order, from nothing."""
+        weight, order = _weights(sample_weight, len(x)), np.lexsort((y, *x.T))
+        return self._learn(x[order], y[order], weight[order], self._start(), settle=True)
+
+    def _learn(
+        self, x: ndarray, y: ndarray, sample_weight: Any, before: Learned, settle: bool = False
+    ) -> Learned:
         """One time step with checked rows; y as the network has it, but not standardised."""
         rows = WeightedRows(x, y, _weights(sample_weight, len(x)))
         if len(x) > 1:
@@ -209,10 +216,12 @@ class StreamEstimator(BaseEstimator):
         data = rows._replace(x=scaled, y=self._target(scalers[1], rows.y))
         if len(x) > 1:
             data = equal_rows.written_out(data)
-        kind = default_float()
-        state, info = self._filter().learn(
-            before.filter, data.x.astype(kind), data.y, data.weight.astype(kind)
-        )
+        kind, how = default_float(), self._filter()
+        values = data.x.astype(kind), data.y, data.weight.astype(kind)
+        if settle and how.descends_from > len(values[0]):
+            state, info = how.settled(before.filter, values, len(values[0]))
+        else:
+            state, info = how.learn(before.filter, *values)
         return before.after(state, *scalers, info)
 
     def _absorbed(self, scaler: Scaler, y: ndarray, weight: ndarray) -> Scaler:

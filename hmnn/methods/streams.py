@@ -22,8 +22,17 @@ from hmnn.methods.variational import descent
 from hmnn.networks import Network, mlp
 
 MANY = 256
-"""From so many rows on `projection="auto"` descends; below, the closed form learns as well and
-costs far less."""
+"""From so many rows on `projection="auto"` descends if weights are dropped or the family is one of
+your own; else the closed form learns better from any number of rows, and costs far less."""
+PASSES = (1, 3, 10, 30)
+"""How often `settled` may go through the rows."""
+MOST_ROWS = 300_000
+"""In all passes together."""
+COLD = 0.75
+"""P passes over labels count P^(1 - COLD) times in all: rows of classes say little each, and with
+COLD = 1 the law stays too wide for few of them. Numbers count once."""
+HELD_BACK = 5
+"""Of so many rows one says how many passes are best."""
 SIZES = (1, 2, 16, 128, 1024)
 """Sizes that short streams are filled up to, few because each is compiled; one row learned and one
 asked come first."""
@@ -65,6 +74,8 @@ class StreamFilter(NamedTuple):
     """Of the network."""
     descends_from: int
     """So many rows are learned together by descent."""
+    share: float
+    """In P passes each has the weight P^-share."""
 
     def init(self, seed: int) -> State:
         """Nothing learned."""
@@ -86,6 +97,40 @@ class StreamFilter(NamedTuple):
             parts = self.many
         method.check_progress(info, int(after.t), parts)
         return after, info
+
+    def settled(
+        self, start: State, data: tuple[ndarray, ndarray, ndarray], seed: int
+    ) -> tuple[State, Info]:
+        """One time step with rows in no order, in several passes, which share out their weight.
+
+        So every pass begins where the last one led, and numbers count once in all (labels a little
+        more, see `COLD`). How many are best is said by rows that are held back, by the log density
+        of their targets.
+        """
+        chance, rows = np.random.default_rng(seed), len(data[0])
+        order = chance.permutation(rows)
+        allowed = [n for n in PASSES if n * rows <= MOST_ROWS] or [1]
+        if rows < 10 * HELD_BACK:  # too few to hold any back
+            return self._passes(start, data, allowed[-1], chance)
+        held, others = order[::HELD_BACK], np.delete(order, np.s_[::HELD_BACK])
+        some, rest = (tuple(part[chosen] for part in data) for chosen in (held, others))
+        scores = [
+            float(self.learn(self._passes(start, rest, n, chance)[0], *some)[1].surprise)  # type: ignore[arg-type]
+            for n in allowed
+        ]
+        return self._passes(start, data, allowed[int(np.argmax(scores))], chance)
+
+    def _passes(
+        self, state: State, data: tuple[ndarray, ndarray, ndarray], number: int, chance: Any
+    ) -> tuple[State, Info]:
+        """So many passes, each in an order of its own, as one time step; the first one's info."""
+        infos, t = [], state.t + 1
+        for _ in range(number):
+            order = chance.permutation(len(data[0]))
+            x, y, weight = (part[order] for part in data)
+            state, info = self.learn(state, x, y, weight * number**-self.share)
+            infos.append(info)
+        return state._replace(t=t, seen=jnp.ones_like(t)), infos[0]
 
     def rows(
         self, state: State, x: ndarray, y: ndarray, weight: ndarray
@@ -188,8 +233,11 @@ def _build(settings: Settings, columns: int, outputs: int, likelihood: str) -> S
     )
     few = jax.tree.map(jnp.asarray, replace(parts, family=None))
     many = jax.tree.map(jnp.asarray, replace(parts, projection=MatchedDescent(closed, wide)))
-    start = {"auto": MANY, "gradient": 1, "natural": 2**31}[projection]
-    return StreamFilter(few, many, outputs, start)
+    never = 2**31
+    drops = settings.keep != 1 or settings.family is not None
+    start = {"auto": MANY if drops else never, "gradient": 1, "natural": never}[projection]
+    share = 1.0 if likelihood == "learned_gaussian" else COLD
+    return StreamFilter(few, many, outputs, start, share)
 
 
 def _filled(values: ndarray, size: int) -> ndarray:
