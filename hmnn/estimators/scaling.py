@@ -12,7 +12,7 @@ from numpy import ndarray
 
 FARTHEST = 5.0
 """A standardised value is at most this far from 0."""
-WILD = 10.0
+WILD = 20.0
 """A value farther than this many standard deviations is absorbed as if it were that far."""
 ENOUGH = 20
 """Values of a column before one can be called wild."""
