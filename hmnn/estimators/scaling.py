@@ -51,9 +51,7 @@ def absorbed(
     scaler: Scaler, x: Float[ndarray, "rows columns"], weight: Float[ndarray, " rows"]
 ) -> Scaler:
     """The scaler after a batch; NaN is no value."""
-    if len(x) == 1 or (scaler.number >= ENOUGH).all():
-        return _sums(scaler, _drawn_in(scaler, x), weight)[0]
-    return _sums(scaler, x, weight)[0]
+    return _sums(scaler, _drawn_in(scaler, x), weight)[0]
 
 
 def followed(

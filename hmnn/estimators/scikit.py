@@ -219,7 +219,7 @@ class StreamEstimator(BaseEstimator):
         kind, how = default_float(), self._filter()
         values = data.x.astype(kind), data.y, data.weight.astype(kind)
         if settle and how.descends_from > len(values[0]):
-            state, info = how.settled(before.filter, values, len(values[0]))
+            state, info = how.settled(before.filter, values)
         else:
             state, info = how.learn(before.filter, *values)
         return before.after(state, *scalers, info)

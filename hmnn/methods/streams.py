@@ -98,16 +98,15 @@ class StreamFilter(NamedTuple):
         method.check_progress(info, int(after.t), parts)
         return after, info
 
-    def settled(
-        self, start: State, data: tuple[ndarray, ndarray, ndarray], seed: int
-    ) -> tuple[State, Info]:
+    def settled(self, start: State, data: tuple[ndarray, ndarray, ndarray]) -> tuple[State, Info]:
         """One time step with rows in no order, in several passes, which share out their weight.
 
         So every pass begins where the last one led, and numbers count once in all (labels a little
         more, see `COLD`). How many are best is said by rows that are held back, by the log density
         of their targets.
         """
-        chance, rows = np.random.default_rng(seed), len(data[0])
+        chance = np.random.default_rng(np.asarray(jax.random.key_data(start.key)))
+        rows = len(data[0])
         order = chance.permutation(rows)
         allowed = [n for n in PASSES if n * rows <= MOST_ROWS] or [1]
         if rows < 10 * HELD_BACK:  # too few to hold any back
