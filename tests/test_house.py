@@ -227,7 +227,15 @@ def test_there_is_one_state_one_info_and_one_batch():
     assert once == {"State": 1, "Info": 1, "Batch": 1, "Plan": 0, "Model": 0}
 
 
-LIKELIHOODS = {"Categorical", "Bernoulli", "Gaussian", "LearnedGaussian", "Poisson"}
+LIKELIHOODS = {
+    "Categorical",
+    "Bernoulli",
+    "Gaussian",
+    "LearnedGaussian",
+    "TrustingGaussian",
+    "ScaledGaussian",
+    "Poisson",
+}
 ASKS = """
 from hmnn.core import likelihoods
 from hmnn.core.likelihoods import Gaussian as Normal, Poisson

@@ -9,7 +9,7 @@ from hmnn.estimators.known_columns import Move
 
 
 def carried(parts: Filter, state: State, inputs: Move | None, output: Move | None) -> State:
-    """The law of a network of dense layers under new maps of its inputs and of its one output.
+    """The law of a network of dense layers under new maps of its inputs and of its first output.
 
     z is now ratio z + shift: the first layer takes W * ratio and b + W shift. Outputs f are now
     (f - shift) / ratio, and so is the deviation of the noise.
@@ -17,7 +17,7 @@ def carried(parts: Filter, state: State, inputs: Move | None, output: Move | Non
     if inputs is None and output is None:
         return state
     law, noise = state.posterior, state.noise
-    mean, variance = growth.leaves_of(parts, law.mean), growth.leaves_of(parts, law.variance)
+    mean, variance = (growth.leaves_of(parts, part) for part in law)
     if inputs is not None:
         ratio, shift = inputs
         mean[1] = mean[1] + mean[0] @ shift
@@ -25,9 +25,16 @@ def carried(parts: Filter, state: State, inputs: Move | None, output: Move | Non
         mean[0], variance[0] = mean[0] * ratio, variance[0] * ratio**2
     if output is not None:
         ratio, shift = output
-        mean[-2:] = [mean[-2] / ratio, (mean[-1] - shift) / ratio]
-        variance[-2:] = [leaf / ratio**2 for leaf in variance[-2:]]
-        noise = noise._replace(variance=np.asarray(noise.variance / ratio[0] ** 2, law.mean.dtype))
+        mean[-1][0] -= shift[0]
+        for leaf, square in zip(mean[-2:], variance[-2:], strict=True):
+            leaf[0], square[0] = leaf[0] / ratio[0], square[0] / ratio[0] ** 2
+        noise = noise._replace(
+            **{
+                name: np.asarray(value / ratio[0] ** 2, law.mean.dtype)
+                for name, value in noise._asdict().items()
+                if name in ("variance", "claimed")
+            }
+        )
     flat = (np.concatenate([leaf.ravel() for leaf in part]) for part in (mean, variance))
     return state._replace(
         posterior=Moments(*(part.astype(law.mean.dtype) for part in flat)), noise=noise

@@ -68,7 +68,7 @@ class DictionaryModel:
 
     def _targets(self) -> tuple[int, str]:
         """Outputs and likelihood of the network."""
-        return 1, "learned_gaussian"
+        return 2, "scaled_gaussian"
 
     def __getstate__(self) -> dict[str, Any]:
         return self.__dict__ | {"_built": None}  # compiled programs are made again

@@ -36,7 +36,7 @@ def embedded(old: Filter, new: Filter, law: Moments, fresh: Moments) -> Moments:
 
 def leaves_of(parts: Filter, flat: Any) -> list[ndarray]:
     """A vector of all weights, cut into the network's own arrays."""
-    return _cut(np.asarray(flat, np.float64), _shapes(parts))
+    return _cut(np.array(flat, np.float64), _shapes(parts))
 
 
 def _shapes(parts: Filter) -> list[tuple[int, ...]]:

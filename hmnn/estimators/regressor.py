@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 from numpy import ndarray
 from scipy.special import ndtri
@@ -10,6 +12,7 @@ from sklearn.utils.validation import validate_data
 
 from hmnn import _check
 from hmnn._types import Number
+from hmnn.core import prediction
 from hmnn.core.filtering import Info, State
 from hmnn.core.prediction import Prediction
 from hmnn.estimators import in_turn, scaling
@@ -112,9 +115,9 @@ class HMNNRegressor(RegressorMixin, StreamEstimator):
     def _surprise(self, info: Info, start: State, scaler: Scaler, rows: WeightedRows) -> Any:
         if not self._scales():
             return info.surprise
-        expected: Any = info.outlook
-        outputs, spread = (np.asarray(part)[: len(rows.y)] for part in expected)
-        told = Prediction(outputs, epistemic=spread, aleatoric=np.asarray(start.noise.variance))
+        outlook = jax.tree.map(jnp.asarray, info.outlook)
+        expected = prediction.from_outlook(self._filter().few.given(start.noise), outlook, 0.95)
+        told = Prediction(*(None if part is None else part[: len(rows.y)] for part in expected))
         return np.average(log_density(rows.y, told, *self._map(scaler)), weights=rows.weight)
 
     def _in_units(self, told: Prediction, learned: Learned) -> tuple[ndarray, ndarray]:

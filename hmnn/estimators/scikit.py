@@ -15,7 +15,7 @@ from hmnn import _check, store
 from hmnn._types import Number
 from hmnn.core import kernels
 from hmnn.core.filtering import Info, State
-from hmnn.core.likelihoods import Noise
+from hmnn.core.likelihoods import Noise, ScaledNoise
 from hmnn.core.prediction import Prediction
 from hmnn.core.projections.natural import Moments
 from hmnn.estimators import equal_rows, in_turn, known_columns, scaling
@@ -186,7 +186,8 @@ class StreamEstimator(BaseEstimator):
 
     def _targets(self) -> tuple[int, str]:
         """How many outputs the network needs, and which likelihood."""
-        return 1, "learned_gaussian"
+        own = self.network is not None or self.likelihood is not None
+        return (1, "learned_gaussian") if own else (2, "scaled_gaussian")
 
     def _now(self) -> Learned:
         """What was learned so far."""
@@ -283,7 +284,8 @@ def _weights(sample_weight: Any, rows: int) -> ndarray:
 def _learned(saved: dict[str, Any]) -> Learned:
     """What `save` wrote, as it was."""
     state = State(**{"work": (), "noise": ()} | saved["filter"])  # a file has no empty tuples
-    noise = Noise(**state.noise) if isinstance(state.noise, dict) else ()
+    kind = ScaledNoise if "claimed" in state.noise else Noise
+    noise = kind(**state.noise) if isinstance(state.noise, dict) else ()
     state = state._replace(posterior=Moments(**state.posterior), work=(), noise=noise)
     scalers = {name: Scaler(**saved[name]) for name in ("x", "y")}
     return Learned(**saved | {"filter": state} | scalers)

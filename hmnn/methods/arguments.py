@@ -192,9 +192,15 @@ def _outputs(network: Network, x: np.ndarray, where: str) -> jax.ShapeDtypeStruc
 
 
 def _check_likelihood(likelihood: Likelihood, outputs: jax.ShapeDtypeStruct) -> None:
-    """Refuse a likelihood whose mean or variance is not one number an output."""
+    """Refuse a likelihood whose mean or variance is not one number an output.
+
+    Or as many as its `targets` say.
+    """
+    shape = outputs.shape
+    if hasattr(likelihood, "targets"):
+        shape = (*shape[:-1], likelihood.targets)
     for name in ("mean", "variance"):
         found = jax.eval_shape(getattr(likelihood, name), jnp.zeros(outputs.shape, outputs.dtype))
-        if getattr(found, "shape", None) != outputs.shape:
-            allowed = f"one whose {name} has the shape of the outputs, {outputs.shape}"
+        if getattr(found, "shape", None) != shape:
+            allowed = f"one whose {name} has the shape of the outputs, {shape}"
             raise _check.fail("likelihood", allowed, f"{type(likelihood).__name__} with {found}")

@@ -40,6 +40,8 @@ PROJECTIONS = ("auto", "gradient", "natural")
 SPREAD = 0.1
 """The share of the linearised variance that predictions take: independent weights overstate it
 (docs/natural.md)."""
+NUMBERS_SPREAD = 0.4
+"""The same for numbers: with it the intervals of the mean cover (benchmarks/doors.py)."""
 
 
 class Settings(NamedTuple):
@@ -203,6 +205,7 @@ def build(settings: Settings, columns: int, outputs: int, likelihood: str) -> St
 @lru_cache(maxsize=128)
 def _build(settings: Settings, columns: int, outputs: int, likelihood: str) -> StreamFilter:
     projection = _check.choice("projection", settings.projection, PROJECTIONS)
+    classes = likelihood in ("bernoulli", "categorical")
     if projection == "natural" and settings.keep != 1:
         raise _check.fail("keep", "1 with projection='natural', which drops nothing", settings.keep)
     network = (
@@ -214,7 +217,9 @@ def _build(settings: Settings, columns: int, outputs: int, likelihood: str) -> S
         kernel = kernels.jump(
             settings.memory, settings.jump_scale, settings.shrink, settings.jump_prob
         )
-    closed = natural(settings.initial_scale, settings.level_scale, SPREAD)
+    closed = natural(
+        settings.initial_scale, settings.level_scale, SPREAD if classes else NUMBERS_SPREAD
+    )
     wide = descent(
         optimiser="adam",
         learning_rate=settings.learning_rate,
@@ -242,8 +247,7 @@ def _build(settings: Settings, columns: int, outputs: int, likelihood: str) -> S
     never = 2**31
     drops = settings.keep != 1 or settings.family is not None
     start = {"auto": MANY if drops else never, "gradient": 1, "natural": never}[projection]
-    share = 1.0 if likelihood == "learned_gaussian" else COLD
-    classes = likelihood != "learned_gaussian"
+    share = COLD if classes else 1.0
     return StreamFilter(few, many, outputs, start, share, classes, settings.network is None)
 
 

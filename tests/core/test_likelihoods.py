@@ -131,9 +131,11 @@ ROW = {
     "poisson": ([3, 0, 1], [3, 0, 2]),
 }
 """Labels of one row of three outputs, and others."""
+SAME_WIDTH = sorted(ROW)
+"""Likelihoods with one number an output."""
 
 
-@pytest.mark.parametrize("name", sorted(LIKELIHOODS))
+@pytest.mark.parametrize("name", SAME_WIDTH)
 def test_the_root_and_the_residual_are_those_of_curvature_and_gradient(float64, name):
     likelihood, outputs = LIKELIHOODS[name](), jnp.array([0.4, -1.0, 0.8])
     y, other = (jnp.asarray(labels) for labels in ROW[name])
@@ -148,7 +150,7 @@ def test_the_root_and_the_residual_are_those_of_curvature_and_gradient(float64, 
     assert not np.allclose(root @ root.T, 2 * jax.hessian(loss)(outputs, y), atol=1e-2)
 
 
-@pytest.mark.parametrize("name", sorted(LIKELIHOODS))
+@pytest.mark.parametrize("name", SAME_WIDTH)
 def test_far_out_the_root_and_the_residual_are_finite(name):
     y = jnp.asarray(ROW[name][0])
     for outputs in (jnp.array([80.0, -80.0, 0.0]), jnp.array([-80.0, 80.0, 20.0])):
@@ -291,7 +293,7 @@ def test_a_little_spread_of_the_logits_is_a_little_variance_of_the_probabilities
     assert (share < 1.01).all()
 
 
-@pytest.mark.parametrize("name", sorted(LIKELIHOODS))
+@pytest.mark.parametrize("name", SAME_WIDTH)
 def test_intervals_stay_where_the_mean_of_y_can_lie(float64, name):
     likelihood = LIKELIHOODS[name]()
     outlook = Outlook(jnp.asarray(OUTPUTS), jnp.full(OUTPUTS.shape, 2.0))

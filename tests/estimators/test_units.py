@@ -80,9 +80,12 @@ def test_the_raw_function_stands_when_maps_are_held_anew():
     output = Move(np.array([1.7]), np.array([0.4]))
     z = rng.normal(size=(50, 4))  # what was z is now ratio z + shift
     old = how.predict(before, (inputs.ratio * z + inputs.shift).astype(np.float32))
-    new = how.predict(carried(how.few, before, inputs, output), z.astype(np.float32))
+    after = carried(how.few, before, inputs, output)
+    new = how.predict(after, z.astype(np.float32))
     np.testing.assert_allclose(output.ratio * new.mean + output.shift, old.mean, atol=1e-5)
-    np.testing.assert_allclose(output.ratio**2 * new.aleatoric, old.aleatoric, rtol=1e-5)
+    for name in ("variance", "claimed"):
+        noise, moved = (getattr(part.noise, name) for part in (before, after))
+        np.testing.assert_allclose(output.ratio[0] ** 2 * moved, noise, rtol=1e-6)
     wrong = how.predict(before, z.astype(np.float32))
     assert np.abs(wrong.mean - old.mean).max() > 0.1
     assert carried(how.few, before, None, None) is before

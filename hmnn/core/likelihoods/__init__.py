@@ -29,6 +29,7 @@ from hmnn.core.likelihoods.protocol import (
     check_width,
     over_outputs,
 )
+from hmnn.core.likelihoods.scaled import ScaledGaussian, ScaledNoise
 
 __all__ = [
     "LIKELIHOODS",
@@ -44,6 +45,8 @@ __all__ = [
     "OfClasses",
     "Outputs",
     "Poisson",
+    "ScaledGaussian",
+    "ScaledNoise",
     "bernoulli",
     "beside",
     "categorical",
@@ -58,6 +61,7 @@ __all__ = [
     "mean_range",
     "over_outputs",
     "poisson",
+    "scaled_gaussian",
 ]
 
 
@@ -81,6 +85,14 @@ def learned_gaussian(scale: Number = 1.0) -> LearnedGaussian:
     return LearnedGaussian(_check.positive("scale", scale))
 
 
+def scaled_gaussian(scale: Number = 1.0) -> ScaledGaussian:
+    """Real values; the network's second output tells how wide rows like this one lie.
+
+    The noise of the mean row is learned from residuals, starting from `scale`.
+    """
+    return ScaledGaussian(_check.positive("scale", scale))
+
+
 def poisson() -> Poisson:
     """Counts, the output is the log rate."""
     return Poisson()
@@ -92,6 +104,7 @@ LIKELIHOODS: dict[str, Callable[[], Likelihood]] = {
     "gaussian": gaussian,
     "learned_gaussian": learned_gaussian,
     "poisson": poisson,
+    "scaled_gaussian": scaled_gaussian,
 }
 
 
