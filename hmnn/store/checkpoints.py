@@ -48,12 +48,14 @@ def save(
     manifest = {"config": config, "flags": {"finite": finite}, "type": kind, "tree": listed}
     digest = disk.hashing(buffers)
     leaves.check("state", listed, arrays, finite)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with disk.worded(_where(path)), disk.locked(path, files):
-        _sweep(files, path)
-        contents: dict[str, Callable[[], list[Any]]] = {DATA: lambda: buffers}
-        contents[manifests.NAME] = lambda: [_render(manifest, buffers, digest())]
-        _build(files, path, contents)
+    contents: dict[str, Callable[[], list[Any]]] = {DATA: lambda: buffers}
+    contents[manifests.NAME] = lambda: [_render(manifest, buffers, digest())]
+    with disk.worded(_where(path)):
+        if not path.exists():
+            disk.make(files, path.parent)
+        with disk.locked(path, files):
+            _sweep(files, path)
+            _build(files, path, contents)
     return path
 
 
@@ -144,6 +146,7 @@ def _build(files: Files, path: Path, contents: dict[str, Callable[[], list[Any]]
         _swap(files, path, temporary)
     except BaseException:
         with suppress(OSError):
+            disk.flush(files, path.parent)  # first: without it, the disk may forget the moving back
             disk.clear(files, temporary, NAMES)
         raise
 
@@ -169,16 +172,15 @@ def _swap(files: Files, path: Path, temporary: Path) -> None:
 
 def _sweep(files: Files, path: Path) -> None:
     """Remove what dead writers left; an old checkpoint whose successor never came is put back."""
-    old = _old(path)
-    if old.exists():
-        if path.exists():
-            disk.clear(files, old, NAMES)
-        else:
-            files.rename(old, path)
-    litter = re.compile(re.escape(f".{path.name}.tmp-") + "[0-9a-f]{16}")
-    for name in os.listdir(path.parent):
-        if litter.fullmatch(name):
-            disk.clear(files, path.parent / name, NAMES)
+    old, litter = _old(path), re.compile(re.escape(f".{path.name}.tmp-") + "[0-9a-f]{16}")
+    if old.exists() and not path.exists():
+        files.rename(old, path)
+    left = [path.parent / name for name in os.listdir(path.parent) if litter.fullmatch(name)]
+    left += [old] if old.exists() else []
+    if left:
+        disk.flush(files, path.parent)  # first: the dead writer may not have come to it
+    for folder in left:
+        disk.clear(files, folder, NAMES)
 
 
 def _enter(path: Path) -> int:

@@ -16,6 +16,7 @@ VALUES = {"NoneType": type(None), "bool": bool, "int": int, "float": float, "str
 NOT_NEGATIVE = ("nu", "scale", "variance")
 """Fields of scales or squares, unless they are a user's names for weights, below one of `FREE`."""
 FREE = ("location", "rho", "weights", "anchor", "mu", "trace")
+BYTES = {dtype.name: dtype.itemsize for dtype in CODES}
 Leaf = dict[str, Any]
 
 
@@ -92,7 +93,22 @@ def _well_formed(leaf: Leaf) -> bool:
     if leaf["kind"] == "value":
         kind = VALUES[leaf["dtype"]]
         return good and type(leaf["value"]) in ((float, str) if kind is float else (kind,))
-    return good and leaf["kind"] in ("array", "key") and all(type(n) is int for n in leaf["shape"])
+    good = good and all(type(n) is int and n >= 0 for n in leaf["shape"])
+    return good and leaf["kind"] in ("array", "key")
+
+
+def size(where: str, leaves: list[Leaf]) -> int:
+    """How many bytes the arrays of a list have."""
+    arrays = [leaf for leaf in leaves if leaf["kind"] != "value"]
+    try:
+        return sum(BYTES[_stored(leaf)] * math.prod(leaf["shape"]) for leaf in arrays)
+    except KeyError as unknown:
+        raise CorruptError(f"{where} must be made of known numbers. Got {unknown}.") from None
+
+
+def _stored(leaf: Leaf) -> str:
+    """The dtype of a leaf's array in the file: little-endian, and a key is its data."""
+    return "uint32" if leaf["kind"] == "key" else leaf["dtype"].removeprefix(">")
 
 
 def check(where: str, leaves: list[Leaf], arrays: dict[str, np.ndarray], finite: bool) -> None:
@@ -105,8 +121,8 @@ def check(where: str, leaves: list[Leaf], arrays: dict[str, np.ndarray], finite:
         )
     for name, array in arrays.items():
         leaf = said[name]
-        dtype = "uint32" if leaf["kind"] == "key" else leaf["dtype"].removeprefix(">")
-        if leaf["shape"] != list(array.shape) or dtype != _dtype(array.dtype).removeprefix(">"):
+        stored = _dtype(array.dtype).removeprefix(">")
+        if leaf["shape"] != list(array.shape) or stored != _stored(leaf):
             raise CorruptError(
                 f"{where} must hold {name} as its manifest says. "
                 f"Got {array.dtype} of {array.shape}."
