@@ -11,6 +11,7 @@ import bisect
 import hashlib
 import json
 import os
+import warnings
 from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
@@ -213,18 +214,26 @@ class Trajectory:
         """
         if self._handle is None or self._handle[0] != segment:
             self._shut()
-            name = self._kept().name(segment)
+            name, size = self._kept().name(segment), records * self._kept().record
             there = name.exists()
             handle = self.files.open(name, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o644)
             self._handle = segment, handle
             if there:
-                try:
-                    self.files.truncate(handle, records * self._kept().record)
-                    self.files.fsync(handle)
-                except BaseException:
-                    self._shut()
-                    raise
+                self._end(handle, size)
         return self._handle[1]
+
+    def _end(self, handle: int, size: int) -> None:
+        """Cut off what follows the last record that is finished, and flush the file."""
+        unfinished = os.fstat(handle).st_size >= size + self._kept().record
+        try:
+            self.files.truncate(handle, size)
+            self.files.fsync(handle)
+        except BaseException:
+            self._shut()
+            raise
+        if unfinished:
+            words = f"{self._where} ended in a record that a power cut left unfinished"
+            warnings.warn(f"{words}; it is cut off.", RuntimeWarning, stacklevel=5)
 
     def _shut(self) -> None:
         handle, self._handle = self._handle, None

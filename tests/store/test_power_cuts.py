@@ -16,6 +16,7 @@ from simulated_disk import Crash, Disk, written
 import hmnn
 from hmnn.store import DISK, files
 
+pytestmark = pytest.mark.filterwarnings("ignore:.*that a power cut left unfinished")
 QUICK = DISK._replace(fsync=lambda handle: None)
 """Files where nothing is simulated and nobody waits for a disk."""
 WIDE = 300

@@ -4,7 +4,7 @@ a crash."""
 import errno
 import os
 import random
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 
 import jax.numpy as jnp
 import numpy as np
@@ -116,7 +116,8 @@ def test_a_torn_tail_is_ignored_and_cut_off(tmp_path):
     for torn in (good[: size // 2], bytes(size), bytes(size - 1), b"x"):
         file.write_bytes(good + torn)
         holds(tmp_path / "a", range(3))
-        grow(tmp_path / "a", [3])
+        with pytest.warns(RuntimeWarning) if len(torn) == size else nullcontext():
+            grow(tmp_path / "a", [3])
         holds(tmp_path / "a", range(4))
     for cut in range(2 * size + 1, 3 * size, 17):
         file.write_bytes(good[:cut])
