@@ -12,6 +12,8 @@ from jax.tree_util import DictKey, FlattenedIndexKey, GetAttrKey, SequenceKey
 from hmnn.store.manifests import CorruptError
 from hmnn.store.tensors import CODES
 
+PARTS = {"field": (str,), "place": (int,), "key": (str, int)}
+"""What a path is made of."""
 VALUES = {"NoneType": type(None), "bool": bool, "int": int, "float": float, "str": str}
 NOT_NEGATIVE = ("nu", "scale", "variance")
 """Fields of scales or squares, unless they are a user's names for weights, below one of `FREE`."""
@@ -76,7 +78,7 @@ def listed(where: str, manifest: dict[str, Any]) -> list[Leaf]:
         tree, good = manifest["tree"], type(manifest["flags"]["finite"]) is bool
         good = good and all(map(_well_formed, tree))
         good = good and len({leaf["name"] for leaf in tree}) == len(tree)
-    except (KeyError, TypeError, ValueError, AttributeError):
+    except (KeyError, TypeError, ValueError):
         good = False
     if not good:
         raise CorruptError(
@@ -87,12 +89,11 @@ def listed(where: str, manifest: dict[str, Any]) -> list[Leaf]:
 
 def _well_formed(leaf: Leaf) -> bool:
     good = type(leaf["name"]) is str and type(leaf["dtype"]) is str
-    good = good and all(
-        kind in ("field", "place", "key") and type(key) in (str, int) for kind, key in leaf["path"]
-    )
+    good = good and all(type(key) in PARTS[kind] for kind, key in leaf["path"])
     if leaf["kind"] == "value":
-        kind = VALUES[leaf["dtype"]]
-        return good and type(leaf["value"]) in ((float, str) if kind is float else (kind,))
+        value, kind = leaf["value"], VALUES[leaf["dtype"]]
+        unusual = kind is float and value in ("inf", "-inf", "nan")
+        return good and (type(value) is kind or unusual)
     good = good and all(type(n) is int and n >= 0 for n in leaf["shape"])
     return good and leaf["kind"] in ("array", "key")
 
@@ -184,9 +185,12 @@ def plain(where: str, leaves: list[Leaf], arrays: dict[str, np.ndarray]) -> Any:
     for leaf in leaves:
         inner, path = root, [("key", None), *map(tuple, leaf["path"])]
         for (_, key), (kind, _) in pairwise(path):
-            inner = inner.setdefault(key, _Places() if kind == "place" else {})
-            if not isinstance(inner, dict):
-                raise CorruptError(f"{where} lists a leaf inside a leaf: {leaf['name']}.")
+            wanted = _Places if kind == "place" else dict
+            inner = inner.setdefault(key, wanted())
+            if type(inner) is not wanted:
+                raise CorruptError(f"{where} lists a leaf where none can be: {leaf['name']}.")
+        if path[-1][1] in inner:
+            raise CorruptError(f"{where} lists a leaf in the place of another: {leaf['name']}.")
         inner[path[-1][1]] = _value(leaf, arrays.get(leaf["name"]), None)
     return _listed(root.get(None, {}))
 
