@@ -14,14 +14,15 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from hmnn import _check, store
 from hmnn._types import Number
 from hmnn.core import kernels
-from hmnn.core.filtering import State
+from hmnn.core.filtering import Info, State
 from hmnn.core.likelihoods import Noise
 from hmnn.core.prediction import Prediction
 from hmnn.core.projections.natural import Moments
-from hmnn.estimators import equal_rows, scaling
+from hmnn.estimators import equal_rows, in_turn, known_columns, scaling
+from hmnn.estimators.carrying import carried
 from hmnn.estimators.equal_rows import WeightedRows
+from hmnn.estimators.known_columns import Move, Scaler
 from hmnn.estimators.learned import Learned, drift, nothing
-from hmnn.estimators.scaling import Scaler
 from hmnn.estimators.whole import whole
 from hmnn.methods import streams
 from hmnn.methods.padding import default_float
@@ -109,7 +110,10 @@ class StreamEstimator(BaseEstimator):
 
     @property
     def surprise_(self) -> ndarray:
-        """The mean log density of the rows before they were learned, by time step (10000)."""
+        """The mean log density of y, in its own units, before its rows were learned.
+
+        One for each of the last 10000 time steps.
+        """
         check_is_fitted(self, "state_")
         return self.state_.surprise.copy()
 
@@ -193,8 +197,9 @@ class StreamEstimator(BaseEstimator):
     def _start(self) -> Learned:
         """Nothing learned."""
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        scalers = scaling.empty(self.n_features_in_), scaling.empty(1)
-        return nothing(self._filter().init(seed), *scalers)
+        how, scaled = self._filter(), self._scaled()
+        forgets = (scaled[0] and how.dense, scaled[1] and how.dense)  # others cannot follow
+        return nothing(how.init(seed), *known_columns.pair(self.n_features_in_, forgets))
 
     def _fitted(self, x: ndarray, y: ndarray, sample_weight: Any) -> Learned:
         """All rows at once, whatever their order, from nothing."""
@@ -205,30 +210,40 @@ class StreamEstimator(BaseEstimator):
         self, x: ndarray, y: ndarray, sample_weight: Any, before: Learned, settle: bool = False
     ) -> Learned:
         """One time step with checked rows; y as the network has it, but not standardised."""
-        rows = WeightedRows(x, y, _weights(sample_weight, len(x)))
+        rows, how = WeightedRows(x, y, _weights(sample_weight, len(x))), self._filter()
         if len(x) > 1:
             rows = equal_rows.merged(rows)
-        scalers = (
+        if len(rows.x) == 1 and rows.weight[0] == 1.0 and how.descends_from > 1 and not settle:
+            return in_turn.taught(how, before, rows.x, rows.y, self._scaled()).learned
+        (x_scaler, move), (y_scaler, y_move) = (
             scaling.absorbed(before.x, rows.x, rows.weight),
             self._absorbed(before.y, rows.y, rows.weight),
         )
-        scaled = scaling.against(scalers[0], rows.x) if self.standardise else rows.x
-        data = rows._replace(x=scaled, y=self._target(scalers[1], rows.y))
+        scaled = scaling.against(x_scaler, rows.x) if self.standardise else rows.x
+        data = rows._replace(x=scaled, y=self._target(y_scaler, rows.y))
         if len(x) > 1:
-            data = equal_rows.written_out(data)
-        kind, how = default_float(), self._filter()
+            data, rows = equal_rows.written_out(data), equal_rows.written_out(rows)
+        kind = default_float()
         values = data.x.astype(kind), data.y, data.weight.astype(kind)
-        if settle and how.descends_from > len(values[0]):
-            state, info = how.settled(before.filter, values)
-        else:
-            state, info = how.learn(before.filter, *values)
-        return before.after(state, *scalers, info)
+        start = carried(how.few, before.filter, move, y_move)
+        learn = how.settled if settle and how.descends_from > len(values[0]) else how.learn
+        state, info = learn(start, *values)
+        surprise = self._surprise(info, start, before.y if y_move is None else y_scaler, rows)
+        return before.after(state, x_scaler, y_scaler, surprise)
 
-    def _absorbed(self, scaler: Scaler, y: ndarray, weight: ndarray) -> Scaler:
-        return scaler
+    def _scaled(self) -> tuple[bool, bool]:
+        """Whether x is standardised, and whether y is."""
+        return bool(self.standardise), False
+
+    def _absorbed(self, scaler: Scaler, y: ndarray, weight: ndarray) -> tuple[Scaler, Move | None]:
+        return scaler, None
 
     def _target(self, scaler: Scaler, y: ndarray) -> ndarray:
         return y
+
+    def _surprise(self, info: Info, start: State, scaler: Scaler, rows: WeightedRows) -> Any:
+        """The mean log density of the rows' targets before they were learned."""
+        return info.surprise
 
     def _told(self, X: Any, ahead: int = 1) -> tuple[Prediction, Learned]:  # noqa: N803 - scikit-learn's name
         """What is said of new rows, and what it was said from."""
