@@ -22,6 +22,10 @@ BYTES = {dtype.name: dtype.itemsize for dtype in CODES}
 Leaf = dict[str, Any]
 
 
+class MisfitError(ValueError):
+    """What is on disk has another structure than what was asked for."""
+
+
 def describe(state: Any) -> tuple[list[Leaf], dict[str, np.ndarray]]:
     """The leaves of a tree as the manifest writes them, and the arrays by name."""
     leaves, arrays = [], {}
@@ -176,7 +180,7 @@ def _compare(where: str, saved: dict[str, Leaf], templates: dict[str, Any]) -> N
             differences.append(f"{name} is {on_disk} on disk and {wanted} in `like`")
     if differences:
         more = f" (and {len(differences) - 3} more)" if len(differences) > 3 else ""
-        raise ValueError(f"{where} does not fit `like`: {'; '.join(differences[:3])}{more}.")
+        raise MisfitError(f"{where} does not fit `like`: {'; '.join(differences[:3])}{more}.")
 
 
 def plain(where: str, leaves: list[Leaf], arrays: dict[str, np.ndarray]) -> Any:
