@@ -8,11 +8,11 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from hmnn import _check, store
+from hmnn import _check
 from hmnn.lab import progress, records, settings
 from hmnn.lab.experiment import Experiment, Quiet
 from hmnn.lab.search import JOURNAL
-from hmnn.store import files
+from hmnn.store import checkpoints, files
 
 RUN, CHECKPOINTS, RECORD, VIEW = "run.json", "checkpoints", "record.json", "view"
 LOCK = re.compile(r"\..*\.lock")
@@ -72,7 +72,7 @@ def open_(folder: Path, about: dict[str, Any], workers: int, new: bool) -> Quiet
     if new:
         (folder / RECORD).unlink(missing_ok=True)  # after a stop, it would look like an end
         for path in _kept(folder):
-            path.unlink() if path.name in JOURNAL else store.remove(path)
+            path.unlink() if path.name in JOURNAL else checkpoints.remove(path)
         name = os.urandom(8).hex()
         said = {**about, "run": name, "versions": records.versions()}
         records.write(folder / RUN, said)
@@ -83,7 +83,12 @@ def open_(folder: Path, about: dict[str, Any], workers: int, new: bool) -> Quiet
 
 def _earlier(folder: Path) -> None:
     """Refuse to overwrite what is not an earlier run: only what we wrote is ever removed."""
-    kinds = {RUN: _is_record, RECORD: _is_record, progress.NAME: _is_progress, VIEW: store.written}
+    kinds = {
+        RUN: _is_record,
+        RECORD: _is_record,
+        progress.NAME: _is_progress,
+        VIEW: checkpoints.written,
+    }
     ours = {name: kind(folder / name) for name, kind in kinds.items() if (folder / name).exists()}
     ours |= {str(path.relative_to(folder)): _is_kept(path) for path in _kept(folder)}
     wrong = [f"with {name!r}, which hmnn did not write" for name, good in ours.items() if not good]
@@ -105,7 +110,7 @@ def _kept(folder: Path) -> list[Path]:
 def _is_kept(path: Path) -> bool:
     if path.name in JOURNAL:
         return path.name.endswith(".lock") or _says(path, "op_code")
-    return store.written(path)
+    return checkpoints.written(path)
 
 
 def _is_record(path: Path) -> bool:

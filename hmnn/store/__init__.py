@@ -1,6 +1,6 @@
 """Checkpoints and trajectories on disk: complete and verified, or refused; never unpickled."""
 
-from hmnn.store.checkpoints import exists, load, remove, save, written
+from hmnn.store.checkpoints import exists, load, save
 from hmnn.store.files import DISK, Files, LockedError, locked
 from hmnn.store.inspection import inspect
 from hmnn.store.manifests import CorruptError
@@ -16,7 +16,5 @@ __all__ = [
     "inspect",
     "load",
     "locked",
-    "remove",
     "save",
-    "written",
 ]

@@ -14,6 +14,7 @@ from hmnn import cli, store
 from hmnn.core.cpu import compilation
 from hmnn.lab import EXPERIMENTS, runs
 from hmnn.lab.experiment import Quiet
+from hmnn.store import checkpoints
 
 SMOKE = ("--profile", "smoke", "--workers", "1")
 
@@ -112,7 +113,7 @@ def test_checkpoints_is_a_folder_and_removing_asks_again(tmp_path):
         runs.fresh(tmp_path, overwrite=True)
     for path in (tmp_path / "checkpoints", tmp_path, tmp_path / "nowhere"):
         with pytest.raises(ValueError, match="path must be a checkpoint"):
-            store.remove(path)
+            checkpoints.remove(path)
     with pytest.raises(ValueError, match="path must be a checkpoint"):
         runs.open_(tmp_path, {}, 0, new=True)
     assert (tmp_path / "checkpoints").read_text() == "dear"
