@@ -5,8 +5,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
-from scipy.signal import lfilter
-from scipy.special import ndtr
+from scipy.special import expit
 
 from hmnn.core.filtering import State
 from hmnn.core.prediction import Prediction
@@ -14,8 +13,12 @@ from hmnn.estimators.known_columns import Scaler
 
 KEPT = 10_000
 """Time steps that `drift_` and `surprise_` go back."""
-RECENT, PAST = 20, 500
-"""About so many time steps the recent surprise and the one it is compared with are means of."""
+PAST, FEWEST = 500, 50
+"""A surprise is ranked among so many before it, at most and at least."""
+STAKE = 0.2
+"""The exponent of the bet on a bad rank: smaller is bolder."""
+RARE = 20_000.0
+"""On a stream that stands still there is one false alarm in so many time steps, or fewer."""
 
 
 class Learned(NamedTuple):
@@ -48,25 +51,28 @@ def log_density(
 
 
 def drift(surprise: Float[ndarray, " steps"]) -> Float[ndarray, " steps"]:
-    """How unusual the latest surprises are.
+    """How sure it is, step by step, that the surprises have lately become worse.
 
-    Near 1 if they are far worse than those before, about 0.5 if they are not.
-
-    The mean of the last 20 or so is compared with mean and deviation of the 500 or so before; the
-    result is the probability that a stream which stands still would have done better.
+    Each surprise has a rank among the `PAST` before it. Worse ranks than chance would give raise a
+    bet, good ones lower it, and it never falls below 1 (a conformal test martingale that starts
+    again, Volkhonskiy et al., 2017). If surprises are exchangeable, whatever their law, the bet
+    passes `RARE` once in `RARE` steps at most. Told is bet / (bet + `RARE`): alarm from 0.5 on.
     """
-    recent, past = _running(surprise, RECENT), _running(surprise, PAST)
-    spread = np.maximum(_running(surprise**2, PAST) - past**2, 1e-12)
-    none = np.full(min(RECENT, len(past)), np.nan)
-    lag, width = (np.concatenate([none, a[: max(len(a) - RECENT, 0)]]) for a in (past, spread))
-    z = (lag - recent) / np.sqrt(width / (2 * RECENT))
-    return np.where(np.isfinite(z), ndtr(z), 0.5)
+    ranks, log_bet, result = _ranks(surprise), 0.0, np.zeros(len(surprise))
+    gains = np.log(STAKE) + (STAKE - 1.0) * np.log(ranks)
+    log_rare = np.log(RARE)
+    for i, gain in enumerate(gains.tolist()):
+        log_bet = min(max(log_bet, 0.0) + gain, 2.0 * log_rare)
+        result[i] = log_bet
+    return expit(result - log_rare)
 
 
-def _running(values: ndarray, length: int) -> ndarray:
-    """The exponentially weighted mean of the values so far."""
-    keep = 1.0 - 1.0 / length
-    total = lfilter([1.0], [1.0, -keep], values) if len(values) else values
-    return total / np.maximum(
-        lfilter([1.0], [1.0, -keep], np.ones(len(values))) if len(values) else 1.0, 1e-12
-    )
+def _ranks(surprise: ndarray) -> ndarray:
+    """The share of the surprises before that are not larger, with each of them counted in."""
+    padded = np.concatenate([np.full(PAST, np.inf), surprise])
+    before = np.lib.stride_tricks.sliding_window_view(padded, PAST)[: len(surprise)]
+    number = np.minimum(np.arange(len(surprise)), PAST)
+    lower = np.zeros(len(surprise))
+    for i in range(0, len(surprise), 1000):  # in bounded memory
+        lower[i : i + 1000] = (before[i : i + 1000] <= surprise[i : i + 1000, None]).sum(axis=1)
+    return np.where(number < FEWEST, np.exp(-1.0), (1.0 + lower) / (1.0 + number))

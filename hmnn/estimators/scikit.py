@@ -98,10 +98,10 @@ class StreamEstimator(BaseEstimator):
 
     @property
     def drift_(self) -> ndarray:
-        """How unusual the surprise at each of the last 10000 time steps was.
+        """How sure it is, at each of the last 10000 time steps, that the world has just changed.
 
-        Near 1: the latest 20 or so were far worse than the 500 or so before, and the world has
-        changed. About 0.5: not.
+        From 0.5 on it is an alarm. A stream that stands still gives one false alarm in 20000 time
+        steps at most; docs/howto/drift.md says how it is made.
         """
         check_is_fitted(self, "state_")
         return drift(self.state_.surprise)

@@ -1,5 +1,7 @@
 """The closed-form projection, for rows that come one at a time or few."""
 
+import math
+
 from hmnn import _check
 from hmnn._types import Number
 from hmnn.core.projections.natural import JOINT, Natural
@@ -9,6 +11,7 @@ def natural(
     initial_scale: Number = 0.3,
     level_scale: Number = 0.0,
     spread: Number = 1.0,
+    bound: Number = math.inf,
     joint: Number = JOINT,
 ) -> Natural:
     """The closed-form projection.
@@ -18,11 +21,13 @@ def natural(
         level_scale: standard deviation of an extra jump of the outputs' biases at every time step.
         spread: the share of the outputs' linearised variance that predictions take; 1 is exact for
             independent weights.
+        bound: no move makes a variance larger than this, or than it was at the start.
         joint: rows that are taken together; more rows are taken in turn.
     """
     return Natural(
         initial_scale=_check.positive("initial_scale", initial_scale),
         level_scale=_check.number("level_scale", level_scale, "at least 0", lambda v: v >= 0),
         spread=_check.unit("spread", spread),
+        bound=bound if bound == math.inf else _check.positive("bound", bound),
         joint=_check.count("joint", joint),
     )

@@ -40,6 +40,8 @@ PROJECTIONS = ("auto", "gradient", "natural")
 SPREAD = 0.1
 """The share of the linearised variance that predictions take: independent weights overstate it
 (docs/natural.md)."""
+BOUND = 1.0
+"""No variance of a weight grows beyond this, or with memory 1 it would for ever."""
 NUMBERS_SPREAD = 0.4
 """The same for numbers: with it the intervals of the mean cover (benchmarks/doors.py)."""
 
@@ -217,9 +219,8 @@ def _build(settings: Settings, columns: int, outputs: int, likelihood: str) -> S
         kernel = kernels.jump(
             settings.memory, settings.jump_scale, settings.shrink, settings.jump_prob
         )
-    closed = natural(
-        settings.initial_scale, settings.level_scale, SPREAD if classes else NUMBERS_SPREAD
-    )
+    spread = SPREAD if classes else NUMBERS_SPREAD
+    closed = natural(settings.initial_scale, settings.level_scale, spread, BOUND)
     wide = descent(
         optimiser="adam",
         learning_rate=settings.learning_rate,

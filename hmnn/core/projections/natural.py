@@ -28,9 +28,6 @@ from hmnn.core.prediction import Outlook, Prediction, Question
 JOINT = 32
 """How many rows are taken together: one solve of so many unknowns, the network made linear at one
 point."""
-BOUND = 1.0
-"""No move makes a variance larger than this, or than it was at the start; with memory 1 it would
-grow for ever."""
 FIRST = 2**31 - 1
 """Folded into the key for the network's own initial weights; time steps fold in t."""
 
@@ -62,6 +59,9 @@ class Natural:
     spread: Scalar = 1.0
     """The share of the outputs' linearised variance that predictions take; 1 is exact for
     independent weights."""
+    bound: Scalar = jnp.inf
+    """No move makes a variance larger than this, or than it was at the start; with memory 1 it
+    grows for ever, as the Kalman filter's does, unless this is finite."""
     joint: int = field(default=JOINT, metadata={"static": True})
     """Rows that are taken together; more rows are taken in turn."""
 
@@ -74,7 +74,7 @@ class Natural:
         """P pi_{t-1}, matched by its moments; a kernel with centre "previous" pulls to E[w]."""
         law = moved(parts, posterior)
         variance = mixtures.variance(law) * jnp.ones_like(posterior.mean) + self._level(parts)
-        bound = jnp.maximum(posterior.variance, jnp.maximum(BOUND, self.initial_scale**2))
+        bound = jnp.maximum(posterior.variance, jnp.maximum(self.bound, self.initial_scale**2))
         return Moments(
             mixtures.mean(law) * jnp.ones_like(posterior.mean), jnp.minimum(variance, bound)
         )
