@@ -19,6 +19,8 @@ NO_NUMBERS = (str, bytes, dt.date, dt.timedelta, np.datetime64, np.timedelta64)
 
 def names(table: Any) -> list[Any] | None:
     """The names of a table's columns, or None if it is no table with names."""
+    if hasattr(table, "collect_schema") and not hasattr(table, "__len__"):  # polars
+        raise _check.fail("X", "a table in memory, as collect() makes one", type(table).__name__)
     if hasattr(table, "column_names"):  # pyarrow, whose `columns` are the columns themselves
         found = list(table.column_names)
     elif hasattr(table, "columns"):
@@ -102,7 +104,7 @@ def column(name: Any, given: Any) -> ndarray:
     if values.dtype.kind not in "biuf":
         return cells(name, values.tolist())
     numbers = values.astype(np.float64)
-    for wrong in numbers[np.abs(numbers) > _check.LARGEST]:
+    for wrong in numbers[np.abs(numbers) > _check.LARGEST].tolist():
         cell(name, wrong)
     return numbers
 
@@ -127,8 +129,8 @@ def cell(name: Any, value: Any) -> float | str | np.datetime64 | None:
     True and False are 1 and 0, a duration is its seconds.
     """
     # Nearly all values, and a row has many.
-    if type(value) is float and abs(value) <= _check.LARGEST:
-        return value
+    if (type(value) is float or type(value) is int) and abs(value) <= _check.LARGEST:
+        return float(value)
     if is_missing(value):
         return None
     if isinstance(value, str | bytes):
