@@ -185,6 +185,8 @@ def test_a_prediction_while_the_model_grows_is_of_one_state():
     assert model._places.inputs == 16
     assert len(model.classes_) == 4
     assert (said == labels).all()
+    model.fit(FRAME, np.array(list("bd"))[Y])
+    np.testing.assert_array_equal(model.predict_proba(Meddling(learn)), expected)
     assert model.predict_proba(FRAME).shape != expected.shape
 
 

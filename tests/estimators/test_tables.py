@@ -23,10 +23,10 @@ KINDS |= {"numbers": (HMNNRegressor, door.HMNNRegressor)}
 
 def rows(n=24):
     """Numbers, whole numbers, truth values, words that come late, dates; some of all missing."""
-    rng, words = np.random.default_rng(0), ["red", "blue", "grey", "pink", "teal"]
+    rng, words = np.random.default_rng(0), ["red", "blue", *(f"grey {i}" for i in range(10))]
     table = []
     for i in range(n):
-        word = words[int(rng.integers(min(1 + i // 4, 5)))]
+        word = words[int(rng.integers(1 + i // 2))]  # so many that the network has to grow
         when = dt.datetime(2024, 1, 1) + dt.timedelta(hours=int(rng.integers(2000)))
         row = {"a": float(rng.normal()), "count": int(rng.integers(9)), "flag": i % 3 == 0}
         row |= {"colour": word, "when": when}
