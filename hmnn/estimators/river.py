@@ -34,7 +34,7 @@ class HMNNClassifier(DictionaryModel, base.MiniBatchClassifier):
     """A neural network classifier whose weights move in time, one row at a time.
 
     Parameters are those of `hmnn.estimators.HMNNClassifier` without those of its descent; `seed` is
-    its `random_state`.
+    its `random_state`. Columns may always come and go.
     """
 
     _labels: Mapping[Any, int] = MappingProxyType({})
@@ -107,7 +107,7 @@ class HMNNRegressor(DictionaryModel, base.MiniBatchRegressor):
     """A neural network regressor whose weights move in time, one row at a time.
 
     Parameters are those of `hmnn.estimators.HMNNRegressor` without those of its descent; `seed` is
-    its `random_state`.
+    its `random_state`. Columns may always come and go.
     """
 
     @whole

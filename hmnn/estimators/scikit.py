@@ -161,12 +161,12 @@ class StreamEstimator(BaseEstimator):
         parameters = json.loads(saved["parameters"])
         estimator = cls(**parameters | {"hidden": tuple(parameters["hidden"])}, **parts)
         estimator.state_ = _learned(saved["learned"])
-        estimator._places = known = inputs.read(saved["places"])
+        estimator._places = known = inputs.read(saved.get("places"))
         estimator.n_features_in_ = len(estimator.state_.x.number if known is None else known.kinds)
         if saved["features"] is not None:
             estimator.feature_names_in_ = np.array(json.loads(saved["features"]), dtype=object)
         if saved["classes"] is not None:
-            estimator.classes_ = np.array(json.loads(saved["classes"]), saved["kind_of_class"])
+            estimator.classes_ = np.array(json.loads(saved["classes"]), saved.get("kind_of_class"))
         return estimator
 
     def __getstate__(self) -> dict[str, Any]:
