@@ -10,10 +10,9 @@ from sklearn.utils.multiclass import check_classification_targets, unique_labels
 from hmnn import _check
 from hmnn._types import Number
 from hmnn.core.prediction import Prediction
-from hmnn.estimators import growth, inputs, scaling, targets
+from hmnn.estimators import growth, in_turn, inputs, targets
 from hmnn.estimators.scikit import StreamEstimator, Uncertainty
 from hmnn.estimators.whole import whole
-from hmnn.methods.padding import default_float
 
 
 class HMNNClassifier(ClassifierMixin, StreamEstimator):
@@ -89,14 +88,9 @@ class HMNNClassifier(ClassifierMixin, StreamEstimator):
             return np.concatenate(
                 [self._told_then_learned(*row) for row in zip(x, self._indices(y), strict=True)]
             )
-        before, kind = self._now(), default_float()
-        scaler, centred = scaling.followed(before.x, x)
-        rows = (centred if self.standardise else np.nan_to_num(x)).astype(kind)
-        state, info, told = self._filter().rows(
-            before.filter, rows, self._indices(y), np.ones(len(x), kind)
-        )
-        self.state_ = before.after(state, scaler, before.y, info, len(x))
-        return self._probabilities(told)[: len(x)]
+        done = in_turn.taught(self._filter(), self._now(), x, self._indices(y), self._scaled())
+        self.state_ = done.learned
+        return self._probabilities(done.told)
 
     def predict(self, X: Any) -> ndarray:  # noqa: N803 - scikit-learn's name
         """The most probable class of each row."""

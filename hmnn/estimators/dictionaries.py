@@ -11,11 +11,9 @@ from hmnn import _check
 from hmnn._types import Number
 from hmnn.core import kernels
 from hmnn.core.prediction import Prediction
-from hmnn.estimators import frames, growth, scaling, tables
+from hmnn.estimators import frames, growth, in_turn, known_columns, tables
 from hmnn.estimators.learned import Learned, nothing
-from hmnn.estimators.scaling import Scaler
 from hmnn.methods import streams
-from hmnn.methods.padding import default_float
 from hmnn.methods.streams import Settings, StreamFilter
 
 WAITING = 1023
@@ -91,7 +89,7 @@ class DictionaryModel:
                 else int(self.seed)
             )
             state = self._filter().init(seed)
-            self._learned = nothing(state, scaling.empty(self._columns), scaling.empty(1))
+            self._learned = nothing(state, *known_columns.pair(self._columns, self._scaled()))
         return self._learned
 
     def _row(self, values: dict[Any, float]) -> ndarray:
@@ -189,28 +187,16 @@ class DictionaryModel:
 
     def _take(self, x: ndarray, y: ndarray, asked: ndarray) -> Prediction:
         """Learn rows in turn, then look at others: what is said of those."""
-        before, kind, rows = self._now(), default_float(), len(x)
-        learned, scaler, target = x, before.x, before.y
-        if rows:
-            scaler, learned = scaling.followed(before.x, x)
-            y, target = self._scaled(before.y, y)
-        scaled = np.concatenate([learned, scaling.beside(scaler, asked) if len(asked) else asked])
-        if not self.standardise:
-            scaled = np.nan_to_num(np.concatenate([x, asked]))
-        weight = (np.arange(len(scaled)) < rows).astype(kind)
-        y = self._typed(np.concatenate([y, np.zeros(len(asked))]))
-        state, info, told = self._filter().rows(before.filter, scaled.astype(kind), y, weight)
-        if rows:
-            self._learned = before.after(state, scaler, target, info, rows)
-        return Prediction(
-            *(None if part is None else np.asarray(part)[rows : len(scaled)] for part in told)
-        )
+        how, now = self._filter(), self._now()
+        if not len(x):
+            return in_turn.looked_at(how, now, asked, bool(self.standardise))
+        done = in_turn.taught(how, now, x, y, self._scaled(), asked)
+        self._learned = done.learned
+        return Prediction(*(None if part is None else part[len(x) :] for part in done.told))
 
-    def _scaled(self, scaler: Scaler, y: ndarray) -> tuple[ndarray, Scaler]:
-        return y, scaler
-
-    def _typed(self, y: ndarray) -> ndarray:
-        return y.astype(np.int32)
+    def _scaled(self) -> tuple[bool, bool]:
+        """Whether x is standardised, and whether y is."""
+        return bool(self.standardise), False
 
     def _learn_table(self, X: Any, targets: list[Any]) -> None:  # noqa: N803 - river's name
         """The rows of a table in turn, after those that wait; all of them or none."""

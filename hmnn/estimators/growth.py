@@ -1,6 +1,7 @@
 """A wider network that knows what the narrow one knew: more inputs, more outputs."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Any
 
 import jax
@@ -9,7 +10,7 @@ from numpy import ndarray
 
 from hmnn.core.filtering import Filter
 from hmnn.core.projections.natural import Moments
-from hmnn.estimators import scaling
+from hmnn.estimators import known_columns
 from hmnn.estimators.learned import Learned
 from hmnn.methods import method
 from hmnn.methods.streams import StreamFilter
@@ -27,7 +28,7 @@ def grown(
     fresh = method.init(new.few, state.key)
     law = embedded(old.few, new.few, state.posterior, fresh.posterior, classes)
     return learned._replace(
-        filter=state._replace(posterior=law), x=scaling.grown(learned.x, columns)
+        filter=state._replace(posterior=law), x=known_columns.grown(learned.x, columns)
     )
 
 
@@ -63,8 +64,18 @@ def embedded(
     return Moments(moment(law.mean, fresh.mean, -1.0), moment(law.variance, fresh.variance, 1.0))
 
 
+def leaves_of(parts: Filter, flat: Any) -> list[ndarray]:
+    """A vector of all weights, cut into the network's own arrays."""
+    return _cut(np.asarray(flat, np.float64), _shapes(parts))
+
+
 def _shapes(parts: Filter) -> list[tuple[int, ...]]:
-    weights: Any = jax.eval_shape(parts.first_weights, jax.random.key(0))
+    return _shapes_of(parts.first_weights)
+
+
+@lru_cache(maxsize=128)
+def _shapes_of(first_weights: Callable[[Any], Any]) -> list[tuple[int, ...]]:
+    weights: Any = jax.eval_shape(first_weights, jax.random.key(0))
     return [leaf.shape for leaf in jax.tree.leaves(weights)]
 
 

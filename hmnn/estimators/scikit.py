@@ -11,17 +11,18 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from hmnn import _check, store
+from hmnn import _check, _tree, store
 from hmnn._types import Number
 from hmnn.core import kernels
-from hmnn.core.filtering import State
+from hmnn.core.filtering import Info, State
 from hmnn.core.likelihoods import Noise
 from hmnn.core.prediction import Prediction
 from hmnn.core.projections.natural import Moments
-from hmnn.estimators import equal_rows, inputs, scaling
+from hmnn.estimators import equal_rows, in_turn, inputs, known_columns, scaling
+from hmnn.estimators.carrying import carried
 from hmnn.estimators.equal_rows import WeightedRows
+from hmnn.estimators.known_columns import Move, Scaler
 from hmnn.estimators.learned import Learned, drift, nothing
-from hmnn.estimators.scaling import Scaler
 from hmnn.estimators.whole import whole
 from hmnn.methods import streams
 from hmnn.methods.padding import default_float
@@ -108,7 +109,10 @@ class StreamEstimator(BaseEstimator):
 
     @property
     def surprise_(self) -> ndarray:
-        """The mean log density of the rows before they were learned, by time step (10000)."""
+        """The mean log density of y, in its own units, before its rows were learned.
+
+        One for each of the last 10000 time steps.
+        """
         check_is_fitted(self, "state_")
         return self.state_.surprise.copy()
 
@@ -138,9 +142,10 @@ class StreamEstimator(BaseEstimator):
                 "places": inputs.written(self.__dict__.get("_places")),
                 "classes": None if classes is None else json.dumps(_plain("y", classes.tolist())),
                 "kind_of_class": kind,
-                "learned": self.state_,
+                "learned": _sound(self.state_),
             },
             path,
+            finite=False,  # a value that was missing is NaN
         )
 
     @classmethod
@@ -160,7 +165,7 @@ class StreamEstimator(BaseEstimator):
             )
         parameters = json.loads(saved["parameters"])
         estimator = cls(**parameters | {"hidden": tuple(parameters["hidden"])}, **parts)
-        estimator.state_ = _learned(saved["learned"])
+        estimator.state_ = _sound(_learned(saved["learned"]))
         estimator._places = known = inputs.read(saved.get("places"))
         estimator.n_features_in_ = len(estimator.state_.x.number if known is None else known.kinds)
         if saved["features"] is not None:
@@ -200,9 +205,10 @@ class StreamEstimator(BaseEstimator):
     def _start(self) -> Learned:
         """Nothing learned."""
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        known = self.__dict__.get("_places")
+        how, scaled, known = self._filter(), self._scaled(), self.__dict__.get("_places")
+        forgets = (scaled[0] and how.dense, scaled[1] and how.dense)  # others cannot follow
         columns = self.n_features_in_ if known is None else known.inputs
-        return nothing(self._filter().init(seed), scaling.empty(columns), scaling.empty(1))
+        return nothing(how.init(seed), *known_columns.pair(columns, forgets))
 
     def _fitted(self, x: ndarray, y: ndarray, sample_weight: Any) -> Learned:
         """All rows at once, whatever their order, from nothing."""
@@ -213,32 +219,40 @@ class StreamEstimator(BaseEstimator):
         self, x: ndarray, y: ndarray, sample_weight: Any, before: Learned, settle: bool = False
     ) -> Learned:
         """One time step with checked rows; y as the network has it, but not standardised."""
-        rows = WeightedRows(x, y, inputs.weights(sample_weight, len(x)))
+        rows, how = WeightedRows(x, y, inputs.weights(sample_weight, len(x))), self._filter()
         if len(x) > 1:
             rows = equal_rows.merged(rows)
-        scalers = (
+        if len(rows.x) == 1 and rows.weight[0] == 1.0 and how.descends_from > 1 and not settle:
+            return in_turn.taught(how, before, rows.x, rows.y, self._scaled()).learned
+        (x_scaler, move), (y_scaler, y_move) = (
             scaling.absorbed(before.x, rows.x, rows.weight),
             self._absorbed(before.y, rows.y, rows.weight),
         )
-        scaled = np.nan_to_num(rows.x)
-        if self.standardise:
-            scaled = scaling.against(scalers[0], rows.x)
-        data = rows._replace(x=scaled, y=self._target(scalers[1], rows.y))
+        scaled = scaling.against(x_scaler, rows.x) if self.standardise else np.nan_to_num(rows.x)
+        data = rows._replace(x=scaled, y=self._target(y_scaler, rows.y))
         if len(x) > 1:
-            data = equal_rows.written_out(data)
-        kind, how = default_float(), self._filter()
+            data, rows = equal_rows.written_out(data), equal_rows.written_out(rows)
+        kind = default_float()
         values = data.x.astype(kind), data.y, data.weight.astype(kind)
-        if settle and how.descends_from > len(values[0]):
-            state, info = how.settled(before.filter, values)
-        else:
-            state, info = how.learn(before.filter, *values)
-        return before.after(state, *scalers, info)
+        start = carried(how.few, before.filter, move, y_move)
+        learn = how.settled if settle and how.descends_from > len(values[0]) else how.learn
+        state, info = learn(start, *values)
+        surprise = self._surprise(info, start, before.y if y_move is None else y_scaler, rows)
+        return before.after(state, x_scaler, y_scaler, surprise)
 
-    def _absorbed(self, scaler: Scaler, y: ndarray, weight: ndarray) -> Scaler:
-        return scaler
+    def _scaled(self) -> tuple[bool, bool]:
+        """Whether x is standardised, and whether y is."""
+        return bool(self.standardise), False
+
+    def _absorbed(self, scaler: Scaler, y: ndarray, weight: ndarray) -> tuple[Scaler, Move | None]:
+        return scaler, None
 
     def _target(self, scaler: Scaler, y: ndarray) -> ndarray:
         return y
+
+    def _surprise(self, info: Info, start: State, scaler: Scaler, rows: WeightedRows) -> Any:
+        """The mean log density of the rows' targets before they were learned."""
+        return info.surprise
 
     def _told(self, X: Any, ahead: int = 1, read: bool = False) -> tuple[Prediction, Learned]:  # noqa: N803 - scikit-learn's name
         """What is said of new rows, which may have been read before, and what it was said from."""
@@ -265,6 +279,12 @@ def _learned(saved: dict[str, Any]) -> Learned:
     state = state._replace(posterior=Moments(**state.posterior), work=(), noise=noise)
     scalers = {name: Scaler(**saved[name]) for name in ("x", "y")}
     return Learned(**saved | {"filter": state} | scalers)
+
+
+def _sound(learned: Learned) -> Learned:
+    if not _tree.all_finite(learned.filter):
+        raise ValueError("path must be of a model whose weights are finite. Got others.")
+    return learned
 
 
 def _plain(name: str, value: Any) -> Any:

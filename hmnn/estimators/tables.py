@@ -21,7 +21,7 @@ from numpy import ndarray
 
 from hmnn import _check
 from hmnn.estimators import frames
-from hmnn.estimators.scaling import Scaler
+from hmnn.estimators.known_columns import Scaler
 
 MOST_WORDS = 100
 """So many words of a column have columns of their own."""
@@ -165,13 +165,14 @@ def zeros_before(
     scaler: Scaler, kinds: Kinds, before: Mapping[Any, int], after: Mapping[Any, int]
 ) -> Scaler:
     """The scaler as if the columns of new words had been 0 wherever a word was there."""
-    number = scaler.number.copy()
+    number, recent = scaler.number.copy(), scaler.recent.copy()
     for columns in (kind.values() for kind in kinds.values() if isinstance(kind, dict)):
         old = [before[column] for column in columns if column in before]
         new = [after[column] for column in columns if column in after and column not in before]
         if old and new:
             number[new] = number[old[0]]
-    return scaler._replace(number=number)
+            recent[:, new] = 0.0 * recent[:, old[:1]]
+    return scaler._replace(number=number, recent=recent)
 
 
 def plain(kinds: Kinds) -> list[list[Any]]:

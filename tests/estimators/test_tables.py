@@ -204,7 +204,9 @@ def test_a_late_word_is_as_if_it_had_been_there_with_zeros():
     assert old.keys() == new.keys()
     scalers = early._now().x, late._now().x
     for a, b in zip(*scalers, strict=True):
-        np.testing.assert_allclose(a[list(old.values())], b[list(new.values())], atol=1e-12)
+        if np.ndim(a):
+            a, b = a[..., list(old.values())], b[..., list(new.values())]
+        np.testing.assert_allclose(a, b, atol=1e-12)
 
 
 MOMENTS = {
