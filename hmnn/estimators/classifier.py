@@ -6,13 +6,12 @@ import numpy as np
 from numpy import ndarray
 from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets, unique_labels
-from sklearn.utils.validation import validate_data
 
 from hmnn import _check
 from hmnn._types import Number
 from hmnn.core.prediction import Prediction
-from hmnn.estimators import in_turn
-from hmnn.estimators.scikit import StreamEstimator, Uncertainty, fitting
+from hmnn.estimators import growth, in_turn, inputs, targets
+from hmnn.estimators.scikit import StreamEstimator, Uncertainty
 from hmnn.estimators.whole import whole
 
 
@@ -45,6 +44,10 @@ class HMNNClassifier(ClassifierMixin, StreamEstimator):
         kernel: a kernel of your own instead of memory, jump_scale, shrink and jump_prob.
         family: a family of your own instead of `keep` (gradient projection only).
         standardise: whether columns are standardised by the rows learned so far.
+        columns: "fixed" (the columns of the first table) or "grow" (tables have names, and columns
+            may come, go and change their order).
+        dates: None (refused), "number" (seconds since 1970) or "calendar" (also the time of the
+            day, the week and the year).
         random_state: seed of the network's first weights and of the descent's noise.
     """
 
@@ -58,8 +61,11 @@ class HMNNClassifier(ClassifierMixin, StreamEstimator):
 
     @whole
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Any:  # noqa: N803
-        """Take one time step; `classes` are needed at the first."""
-        x, y = self._first_or_next(X, y, classes)
+        """Take one time step; `classes` are needed at the first, and may be more at a later one."""
+        first = "state_" not in self.__dict__
+        x, y = self._checked(X, y, first)
+        if first or classes is not None:
+            self._know(classes)
         self.state_ = self._learn(x, self._indices(y), sample_weight, self._now())
         return self
 
@@ -70,8 +76,14 @@ class HMNNClassifier(ClassifierMixin, StreamEstimator):
         Returns:
             The probabilities of each row, from the rows before it.
         """
-        first = "state_" not in self.__dict__ and classes is None
-        x, y = self._first_or_next(X, y, np.unique(y) if first else classes)
+        first = "state_" not in self.__dict__
+        parts = inputs.parts(self, X, y)
+        if len(parts) > 1:
+            classes = np.unique(targets.labels(y)) if first and classes is None else classes
+            return np.concatenate([self.predict_then_fit(*part, classes) for part in parts])
+        x, y = self._checked(X, y, first, in_turn=True)
+        if first or classes is not None:
+            self._know(np.unique(y) if classes is None else classes)
         if self.projection == "gradient":
             return np.concatenate(
                 [self._told_then_learned(*row) for row in zip(x, self._indices(y), strict=True)]
@@ -82,8 +94,10 @@ class HMNNClassifier(ClassifierMixin, StreamEstimator):
 
     def predict(self, X: Any) -> ndarray:  # noqa: N803 - scikit-learn's name
         """The most probable class of each row."""
-        best = np.argmax(self.predict_proba(X), axis=1)
-        return self.classes_[best]
+        now = object.__new__(type(self))  # there may be more classes in a moment
+        now.__dict__.update(self.__dict__)
+        best = np.argmax(now.predict_proba(X), axis=1)
+        return now.classes_[best]
 
     def predict_proba(self, X: Any) -> ndarray:  # noqa: N803 - scikit-learn's name
         """The probability of each class in the coming time step, in the order of `classes_`."""
@@ -96,9 +110,8 @@ class HMNNClassifier(ClassifierMixin, StreamEstimator):
     def uncertainty(self, X: Any) -> Uncertainty:  # noqa: N803 - scikit-learn's name
         """The variance of the class indicators of each row, summed, in its two parts."""
         told, _ = self._told(X)
-        indicators = (
-            2.0 if len(self.classes_) <= 2 else 1.0
-        )  # of two classes one is told, and the other mirrors it
+        # Of two classes one is told, and the other mirrors it.
+        indicators = 2.0 if told.mean.shape[1] == 1 else 1.0
         parts = (
             indicators * np.asarray(part, np.float64).sum(axis=1)
             for part in (told.epistemic, told.aleatoric)
@@ -108,24 +121,41 @@ class HMNNClassifier(ClassifierMixin, StreamEstimator):
     def _targets(self) -> tuple[int, str]:
         return (1, "bernoulli") if len(self.classes_) <= 2 else (len(self.classes_), "categorical")
 
-    def _checked(self, X: Any, y: Any, reset: bool) -> tuple[ndarray, ndarray]:  # noqa: N803 - scikit-learn's name
-        x, y = validate_data(self, X, y, dtype=np.float64, reset=reset)
+    def _checked(
+        self,
+        X: Any,  # noqa: N803 - scikit-learn's name
+        y: Any,
+        reset: bool,
+        in_turn: bool = False,
+    ) -> tuple[ndarray, ndarray]:
+        if type(y) is not ndarray or y.dtype.kind not in "biuf":
+            y = targets.labels(y)
+        x, y = inputs.pairs(self, X, y, reset, in_turn)
         check_classification_targets(y)
-        return fitting("X", x), y
-
-    def _first_or_next(self, X: Any, y: Any, classes: Any) -> tuple[ndarray, ndarray]:  # noqa: N803
-        first = "state_" not in self.__dict__
-        x, y = self._checked(X, y, reset=first)
-        if first and classes is None:
-            raise ValueError("classes must be passed on the first call to partial_fit.")
-        if classes is not None:
-            told = unique_labels(classes)
-            if not first and not np.array_equal(self.classes_, told):
-                raise _check.fail(
-                    "classes", f"as on the first call, {self.classes_.tolist()}", told.tolist()
-                )
-            self.classes_ = told
         return x, y
+
+    def _know(self, given: Any) -> None:
+        """Take note of the classes; for new ones the network grows, and what was learned stays."""
+        if given is None:
+            raise ValueError("classes must be passed on the first call to partial_fit.")
+        classes = unique_labels(targets.labels(given))
+        if "state_" not in self.__dict__:
+            self.classes_ = classes
+        elif not np.array_equal(self.classes_, classes):
+            self._grow(classes)
+
+    def _grow(self, classes: ndarray) -> None:
+        before, places = self.classes_, np.searchsorted(classes, self.classes_).tolist()
+        if not np.isin(before, classes).all():
+            allowed = f"as on the first call or more, {before.tolist()}"
+            raise _check.fail("classes", allowed, classes.tolist())
+        if self.network is not None:
+            raise _check.fail("network", "None where classes come late", classes.tolist())
+        if len(before) == 1:  # its logit also says something of a class that was not there
+            places.append(int(places[0] == 0))
+        old, self.classes_ = self._filter(), classes
+        learned = self.state_
+        self.state_ = growth.grown(learned, old, self._filter(), len(learned.x.number), places)
 
     def _indices(self, y: ndarray) -> ndarray:
         places = np.searchsorted(self.classes_, y)
@@ -144,6 +174,6 @@ class HMNNClassifier(ClassifierMixin, StreamEstimator):
     def _told_then_learned(self, x: ndarray, y: ndarray) -> ndarray:
         """One row, predicted and then learned by descent."""
         before = self.state_ = self._now()
-        told = self._told(x[None])[0]
+        told = self._told(x[None], read=True)[0]
         self.state_ = self._learn(x[None], np.atleast_1d(y), None, before)
         return self._probabilities(told)

@@ -1,6 +1,5 @@
 """Rows as dictionaries: places for features, rows that wait, a network that grows."""
 
-import math
 import warnings
 from collections.abc import ItemsView, Iterable, Mapping
 from pathlib import Path
@@ -13,10 +12,10 @@ from hmnn import _check
 from hmnn._types import Number
 from hmnn.core import kernels
 from hmnn.core.prediction import Prediction
-from hmnn.estimators import files, growth, in_turn, known_columns
+from hmnn.estimators import files, frames, growth, in_turn, known_columns, tables
 from hmnn.estimators.learned import Learned, nothing
 from hmnn.estimators.whole import whole
-from hmnn.methods import method, streams
+from hmnn.methods import streams
 from hmnn.methods.streams import Settings, StreamFilter
 
 WAITING = 1023
@@ -41,6 +40,7 @@ class DictionaryModel:
         level_scale: Number = 0.03,
         standardise: bool = True,
         seed: int | None = None,
+        dates: str | None = None,
     ) -> None:
         self.hidden = hidden
         self.memory = memory
@@ -51,6 +51,8 @@ class DictionaryModel:
         self.level_scale = level_scale
         self.standardise = standardise
         self.seed = seed
+        self.dates = dates
+        self._kinds: tables.Kinds = {}
         self._places: dict[Any, int] = {}
         self._columns = 8
         self._waiting: list[tuple[ndarray, float | int]] = []
@@ -60,6 +62,7 @@ class DictionaryModel:
             raise _check.fail("standardise", "True or False", standardise)
         if seed is not None:
             _check.count("seed", seed, least=0)
+        tables.check_dates(dates)
 
     def _build(self, columns: int, targets: tuple[int, str]) -> StreamFilter:
         names = [name for name in Settings._fields if name in self.__dict__]
@@ -113,31 +116,50 @@ class DictionaryModel:
         No row may wait.
         """
         new = [name for name in names if name not in self._places]
-        places = self._places | {
-            name: len(self._places) + i for i, name in enumerate(sorted(new, key=repr))
-        }
+        before, places = (
+            self._places,
+            self._places
+            | {name: len(self._places) + i for i, name in enumerate(sorted(new, key=repr))},
+        )
         if len(places) > self._columns:
             self._grow(1 << (len(places) - 1).bit_length(), self._targets())
         self._places = places
+        if self._learned is not None:
+            scaler = tables.zeros_before(self._learned.x, self._kinds, before, places)
+            self._learned = self._learned._replace(x=scaler)
 
     def _grow(self, columns: int, targets: tuple[int, str]) -> None:
         """A wider network: what was learned stays, what is new is as at the start."""
-        learned, old, new = self._now(), self._filter(), self._build(columns, targets)
-        fresh = method.init(new.few, learned.filter.key)
-        law = growth.embedded(old.few, new.few, learned.filter.posterior, fresh.posterior)
+        old, new = self._filter(), self._build(columns, targets)
+        if self._learned is not None:
+            self._learned = growth.grown(self._learned, old, new, columns)
         self._columns, self._built = columns, new
-        state = learned.filter._replace(posterior=law)
-        self._learned = learned._replace(filter=state, x=known_columns.grown(learned.x, columns))
 
     def _arrive(self, x: Any, new: bool) -> ndarray:
         """A row in its places, ready to wait; `new` says that the row brings more than features."""
-        values = {name: number(name, value) for name, value in features(x)}
+        values = self._values(x, learn=True)
         strange = not values.keys() <= self._places.keys()
         if new or strange or len(self._waiting) >= WAITING:
             self._flush()
         if strange:
             self._admit(values)
         return self._row(values)
+
+    def _values(self, x: Any, learn: bool) -> dict[Any, float]:
+        """What is there in a row, as numbers; a word is as many as its feature has words."""
+        values, others = {}, {}
+        for name, value in features(x):
+            found = frames.cell(name, value) if learn or name in self._kinds else None
+            if type(found) is float and name in self._places:
+                values[name] = found
+            elif found is not None:
+                others[name] = frames.cells(name, [found])
+        if others:
+            more = tables.encoded(self._kinds, others, self.dates, learn)
+            known = more.columns if learn else more.columns.keys() & self._places.keys()
+            values |= {name: float(more.columns[name][0]) for name in known}
+            self._kinds = more.kinds if learn else self._kinds
+        return values
 
     def _flush(self) -> None:
         """Learn the rows that wait."""
@@ -146,8 +168,7 @@ class DictionaryModel:
 
     def _ask(self, x: Any) -> Prediction:
         """Learn the rows that wait, and look at one more without learning it, in one call."""
-        known = {name: number(name, value) for name, value in features(x) if name in self._places}
-        return self._settle(self._row(known)[None])
+        return self._settle(self._row(self._values(x, learn=False))[None])
 
     def _settle(self, asked: ndarray) -> Prediction:
         """Learn the rows that wait, then look at others.
@@ -191,12 +212,18 @@ class DictionaryModel:
 
     def _learn_table(self, X: Any, targets: list[Any]) -> None:  # noqa: N803 - river's name
         """The rows of a table in turn, after those that wait; all of them or none."""
-        columns = _columns(X, X.columns)
+        found = tables.encoded(self._kinds, frames.columns(X, _names(X)), self.dates)
         if len(targets) != len(X):
             raise _check.fail("y", f"one target for each of {len(X)} rows", len(targets))
         self._flush()
-        self._admit(columns)
-        self._learn_rows(self._placed(columns, len(targets)), targets)
+        self._kinds, start = found.kinds, 0
+        for row, new in tables.arrivals(found, self._places):
+            if len(self._places) + len(new) > self._columns and row > start:
+                # The rows before it are learned before the network grows.
+                self._learn_rows(self._placed(found, slice(start, row)), targets[start:row])
+                start = row
+            self._admit(new)
+        self._learn_rows(self._placed(found, slice(start, len(X))), targets[start:])
 
     def _learn_rows(self, x: ndarray, targets: list[Any]) -> None:
         y = np.array(targets)
@@ -205,15 +232,15 @@ class DictionaryModel:
 
     def _look(self, X: Any) -> Prediction:  # noqa: N803 - river's name
         """What is said of each row of a table, none of which is learned."""
-        x = self._placed(_columns(X, [name for name in X.columns if name in self._places]), len(X))
+        known = frames.columns(X, [name for name in _names(X) if name in self._kinds])
+        found = tables.encoded(self._kinds, known, self.dates, learn=False)
+        x = self._placed(found, slice(0, len(X)))
         self._flush()
         return self._take(x[:0], np.zeros(0), x)
 
-    def _placed(self, columns: dict[Any, ndarray], rows: int) -> ndarray:
-        x = np.full((rows, self._columns), np.nan)
-        for name, values in columns.items():
-            x[:, self._places[name]] = values
-        return x
+    def _placed(self, found: tables.Encoded, rows: slice) -> ndarray:
+        part = {name: values[rows] for name, values in found.columns.items()}
+        return tables.placed(part, self._places, (rows.stop - rows.start, self._columns))
 
 
 def _stacked(waiting: list[tuple[ndarray, float | int]], columns: int) -> tuple[ndarray, ndarray]:
@@ -223,24 +250,11 @@ def _stacked(waiting: list[tuple[ndarray, float | int]], columns: int) -> tuple[
     return x, np.array([y for _, y in waiting])
 
 
-def _columns(X: Any, names: Iterable[Any]) -> dict[Any, ndarray]:  # noqa: N803 - river's name
-    """Columns of a table by name, NaN where a value is missing."""
-    if not X.columns.is_unique:
-        raise _check.fail("X", "a table whose columns have different names", list(X.columns))
-    return {name: _column(name, X[name]) for name in names}
-
-
-def _column(name: Any, column: Any) -> ndarray:
-    if column.dtype.kind not in "biuf":
-        cells = zip(column.tolist(), column.isna().tolist(), strict=True)
-        return np.array(
-            [math.nan if missing else number(name, value) for value, missing in cells], np.float64
-        )
-    values = column.to_numpy(dtype=np.float64, na_value=np.nan)
-    wrong = np.abs(values) > _check.LARGEST
-    for value in values[wrong]:
-        number(name, value)
-    return values
+def _names(X: Any) -> list[Any]:  # noqa: N803 - river's name
+    found = frames.names(X)
+    if found is None:
+        raise _check.fail("X", "a table with names, or a list of rows", type(X).__name__)
+    return found
 
 
 def features(x: Any) -> ItemsView[Any, Any]:
@@ -248,34 +262,3 @@ def features(x: Any) -> ItemsView[Any, Any]:
     if not isinstance(x, Mapping):
         raise _check.fail("x", "a dictionary of features", type(x).__name__)
     return x.items()
-
-
-def number(name: Any, value: Any) -> float:
-    """A feature's value, NaN if it is missing."""
-    if (
-        type(value) is float and abs(value) <= _check.LARGEST
-    ):  # nearly all values, and a row has many
-        return value
-    if value is None or (isinstance(value, float) and math.isnan(value)):
-        return math.nan
-    if isinstance(value, bool | np.bool_):
-        return float(value)
-    return _check.number(f"feature {name!r}", value, "a finite number or missing", lambda _: True)
-
-
-def label(value: Any) -> Any:
-    """A class, which must be something that a dictionary can hold and not missing."""
-    value = value.item() if isinstance(value, np.generic) else value
-    try:
-        hash(value)
-        missing = value is None or bool(value != value)
-    except TypeError:  # a list; or pandas' NA, which is not even different from itself
-        missing = True
-    if missing:
-        raise _check.fail("y", "a label, hashable and not missing", value)
-    return value
-
-
-def target(value: Any) -> float:
-    """A number to learn."""
-    return _check.number("y", value, "a finite number", lambda _: True)

@@ -32,6 +32,7 @@ def merged(data: WeightedRows) -> WeightedRows:
     if len(x) < 2:
         return WeightedRows(x, y, weight)
     cells = np.column_stack([x, y]) + 0.0  # -0.0 is 0.0, but has other bytes
+    cells[np.isnan(cells)] = np.nan  # which may have other bytes too
     names = np.ascontiguousarray(cells).view(np.dtype((np.void, cells.itemsize * cells.shape[1])))[
         :, 0
     ]

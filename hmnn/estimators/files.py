@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from hmnn import _check, _tree, store
+from hmnn.estimators import tables
 from hmnn.estimators.learned import Learned
 from hmnn.methods.streams import Settings
 from hmnn.store import checkpoints, leaves
@@ -54,7 +55,7 @@ def loaded(
             return estimator, None
         like: dict[str, Any] = dict.fromkeys(saved, ...)
         like["learned"] = _of_any_length(empty)
-        return estimator, _sound(leaves.fill(where, tree, arrays, like)["learned"])
+        return estimator, sound(leaves.fill(where, tree, arrays, like)["learned"])
     except (LookupError, TypeError, AttributeError, json.JSONDecodeError) as error:
         why = f"{type(error).__name__}: {error}"
     except leaves.MisfitError as error:
@@ -67,19 +68,25 @@ def loaded(
 def save_rows(model: Any, path: Any) -> Path:
     """Write a model that learns row by row, with the rows that wait."""
     waiting = model._waiting
-    names = [*(name for name in Settings._fields if name in vars(model)), "standardise", "seed"]
+    names = [
+        *(name for name in Settings._fields if name in vars(model)),
+        "standardise",
+        "seed",
+        "dates",
+    ]
     settings = {name: plain(name, getattr(model, name)) for name in names}
     labels = getattr(model, "_labels", None)
     if waiting:
         model._now()  # its first weights may be drawn by chance, and must be the same from now on
     if model._learned is not None:
-        _sound(model._learned)
+        sound(model._learned)
     return store.save(
         {
             "estimator": _kind(type(model)),
             "parameters": json.dumps(
                 {name: plain(name, getattr(model, name)) for name in settings}
             ),
+            "kinds": json.dumps(tables.plain(model._kinds)),
             "features": json.dumps([_word("feature", name) for name in model._places]),
             "labels": None if labels is None else json.dumps([_word("label", y) for y in labels]),
             "columns": model._columns,
@@ -102,6 +109,7 @@ def load_rows(cls: Any, path: Any) -> Any:
         parameters = json.loads(saved["parameters"])
         model = cls(**parameters | {"hidden": tuple(parameters["hidden"])})
         model._places = {name: place for place, name in enumerate(json.loads(saved["features"]))}
+        model._kinds = tables.from_plain(json.loads(saved["kinds"]))
         model._columns, model._built = saved["columns"], None
         if saved["labels"] is not None:
             labels = json.loads(saved["labels"])
@@ -135,7 +143,7 @@ def _of_any_length(empty: Learned) -> Any:
     return empty._replace(surprise=..., **scalers)  # type: ignore[arg-type]
 
 
-def _sound(learned: Learned) -> Learned:
+def sound(learned: Learned) -> Learned:
     """Refuse weights that are not finite, and rows of another width than their columns."""
     if not _tree.all_finite(learned.filter):
         raise ValueError("path must be of a model whose weights are finite. Got others.")

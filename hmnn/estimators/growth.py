@@ -1,6 +1,6 @@
 """A wider network that knows what the narrow one knew: more inputs, more outputs."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -10,24 +10,54 @@ from numpy import ndarray
 
 from hmnn.core.filtering import Filter
 from hmnn.core.projections.natural import Moments
+from hmnn.estimators import known_columns
+from hmnn.estimators.learned import Learned
+from hmnn.methods import method
+from hmnn.methods.streams import StreamFilter
 
 
-def embedded(old: Filter, new: Filter, law: Moments, fresh: Moments) -> Moments:
+def grown(
+    learned: Learned,
+    old: StreamFilter,
+    new: StreamFilter,
+    columns: int,
+    classes: Sequence[int] | None = None,
+) -> Learned:
+    """What was learned, in a wider network; what is new is as at the start."""
+    state = learned.filter
+    fresh = method.init(new.few, state.key)
+    law = embedded(old.few, new.few, state.posterior, fresh.posterior, classes)
+    return learned._replace(
+        filter=state._replace(posterior=law), x=known_columns.grown(learned.x, columns)
+    )
+
+
+def embedded(
+    old: Filter, new: Filter, law: Moments, fresh: Moments, classes: Sequence[int] | None = None
+) -> Moments:
     """The old weights in the places they have in the wider network.
 
-    The other places are those of `fresh`.
+    The other places are those of `fresh`. `classes` are the new numbers of the old classes, which
+    are two at least; by default they stay.
 
     One logit becomes the difference of two: means of -m / 2 and m / 2, half the variance each, say
     the same.
     """
     narrow, wide = _shapes(old), _shapes(new)
-    halves = narrow[-1] == (1,) and wide[-1] != (1,)
+    single = narrow[-1] == (1,)
+    halves = single and wide[-1] != (1,)
+    turned = single and not halves and list(classes or (0, 1)) == [1, 0]
 
     def moment(inner: ndarray, outer: ndarray, sign: float) -> ndarray:
         leaves = _cut(inner, narrow)
         if halves:
             leaves[-2:] = [np.concatenate([0.5 * sign * leaf, 0.5 * leaf]) for leaf in leaves[-2:]]
-        placed = [_placed(leaf, into) for leaf, into in zip(leaves, _cut(outer, wide), strict=True)]
+        if turned:
+            leaves[-2:] = [sign * leaf for leaf in leaves[-2:]]
+        rows = [list(range(len(leaf))) for leaf in leaves]
+        if classes is not None and wide[-1] != (1,):
+            rows[-2:] = [list(classes)] * 2
+        placed = map(_placed, leaves, _cut(outer, wide), rows)
         return np.concatenate([leaf.ravel() for leaf in placed])
 
     law, fresh = jax.tree.map(np.asarray, law), jax.tree.map(np.asarray, fresh)
@@ -56,7 +86,8 @@ def _cut(flat: ndarray, shapes: list[tuple[int, ...]]) -> list[ndarray]:
     ]
 
 
-def _placed(leaf: ndarray, into: ndarray) -> ndarray:
+def _placed(leaf: ndarray, into: ndarray, rows: list[int]) -> ndarray:
     result = into.copy()
-    result[tuple(slice(n) for n in leaf.shape)] = leaf
+    inner: Any = tuple(slice(n) for n in leaf.shape[1:])
+    result[(rows, *inner)] = leaf
     return result

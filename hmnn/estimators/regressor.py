@@ -8,18 +8,17 @@ import numpy as np
 from numpy import ndarray
 from scipy.special import ndtri
 from sklearn.base import RegressorMixin
-from sklearn.utils.validation import validate_data
 
 from hmnn import _check
 from hmnn._types import Number
 from hmnn.core import prediction
 from hmnn.core.filtering import Info, State
 from hmnn.core.prediction import Prediction
-from hmnn.estimators import in_turn, scaling
+from hmnn.estimators import in_turn, inputs, scaling
 from hmnn.estimators.equal_rows import WeightedRows
 from hmnn.estimators.known_columns import Move, Scaler
 from hmnn.estimators.learned import Learned, log_density
-from hmnn.estimators.scikit import StreamEstimator, Uncertainty, fitting
+from hmnn.estimators.scikit import StreamEstimator, Uncertainty
 from hmnn.estimators.whole import whole
 from hmnn.methods.padding import default_float
 
@@ -52,10 +51,12 @@ class HMNNRegressor(RegressorMixin, StreamEstimator):
         Returns:
             The mean and the standard deviation of each row, from the rows before it.
         """
-        x, y = self._checked(X, y, reset="state_" not in self.__dict__)
+        parts = inputs.parts(self, X, y)
+        if len(parts) > 1:
+            return _joined([self.predict_then_fit(*part) for part in parts])
+        x, y = self._checked(X, y, reset="state_" not in self.__dict__, in_turn=True)
         if self.projection == "gradient":
-            pairs = [self._told_then_learned(*row) for row in zip(x, y, strict=True)]
-            return tuple(np.concatenate(part) for part in zip(*pairs, strict=True))  # type: ignore[return-value]
+            return _joined([self._told_then_learned(*row) for row in zip(x, y, strict=True)])
         done = in_turn.taught(self._filter(), self._now(), x, y, self._scaled())
         self.state_ = done.learned
         mean, std = _moments(done.told)
@@ -88,12 +89,18 @@ class HMNNRegressor(RegressorMixin, StreamEstimator):
             )
         )
 
-    def _checked(self, X: Any, y: Any, reset: bool) -> tuple[ndarray, ndarray]:  # noqa: N803 - scikit-learn's name
-        x, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True, reset=reset)
-        y = fitting("y", y.astype(np.float64))
+    def _checked(
+        self,
+        X: Any,  # noqa: N803 - scikit-learn's name
+        y: Any,
+        reset: bool,
+        in_turn: bool = False,
+    ) -> tuple[ndarray, ndarray]:
+        x, y = inputs.pairs(self, X, y, reset, in_turn, y_numeric=True)
+        y = inputs.fitting("y", y.astype(np.float64))
         if not self._scales():
             self._filter().check(y)
-        return fitting("X", x), y
+        return x, y
 
     def _scales(self) -> bool:
         """Whether y is standardised: only for the normal likelihood.
@@ -134,9 +141,14 @@ class HMNNRegressor(RegressorMixin, StreamEstimator):
     def _told_then_learned(self, x: ndarray, y: ndarray) -> tuple[ndarray, ndarray]:
         """One row, predicted and then learned by descent."""
         before = self.state_ = self._now()
-        told = self._in_units(*self._told(x[None]))
+        told = self._in_units(*self._told(x[None], read=True))
         self.state_ = self._learn(x[None], np.atleast_1d(y), None, before)
         return told
+
+
+def _joined(parts: list[tuple[ndarray, ndarray]]) -> tuple[ndarray, ndarray]:
+    mean, std = (np.concatenate(part) for part in zip(*parts, strict=True))
+    return mean, std
 
 
 def _moments(told: Prediction) -> tuple[ndarray, ndarray]:

@@ -15,7 +15,8 @@ from numpy import ndarray
 
 from hmnn.core.prediction import Prediction
 from hmnn.estimators import scaling
-from hmnn.estimators.dictionaries import DictionaryModel, label, target
+from hmnn.estimators.dictionaries import DictionaryModel
+from hmnn.estimators.targets import label, listed, target
 from hmnn.estimators.whole import whole
 
 try:
@@ -31,7 +32,7 @@ class HMNNClassifier(DictionaryModel, base.MiniBatchClassifier):
     """A neural network classifier whose weights move in time, one row at a time.
 
     Parameters are those of `hmnn.estimators.HMNNClassifier` without those of its descent; `seed` is
-    its `random_state`.
+    its `random_state`. Columns may always come and go.
     """
 
     _labels: Mapping[Any, int] = MappingProxyType({})
@@ -54,7 +55,7 @@ class HMNNClassifier(DictionaryModel, base.MiniBatchClassifier):
     @whole
     def learn_many(self, X: Any, y: Any) -> None:  # noqa: N803 - river's name
         """Learn the rows of a table in turn."""
-        self._learn_table(X, [label(value) for value in y.tolist()])
+        self._learn_table(X, [label(value) for value in listed(y)])
 
     def _learn_rows(self, x: ndarray, targets: list[Any]) -> None:
         start = 0
@@ -76,9 +77,9 @@ class HMNNClassifier(DictionaryModel, base.MiniBatchClassifier):
     def predict_proba_many(self, X: Any) -> Any:  # noqa: N803 - river's name
         """The probability of each class seen so far, a column for each."""
         if not self._labels:
-            return pd.DataFrame(index=X.index)
+            return pd.DataFrame(index=_index(X))
         return pd.DataFrame(
-            self._probabilities(self._look(X)), columns=list(self._labels), index=X.index
+            self._probabilities(self._look(X)), columns=list(self._labels), index=_index(X)
         )
 
     def _index(self, name: Any) -> int:
@@ -104,7 +105,7 @@ class HMNNRegressor(DictionaryModel, base.MiniBatchRegressor):
     """A neural network regressor whose weights move in time, one row at a time.
 
     Parameters are those of `hmnn.estimators.HMNNRegressor` without those of its descent; `seed` is
-    its `random_state`.
+    its `random_state`. Columns may always come and go.
     """
 
     @whole
@@ -117,7 +118,7 @@ class HMNNRegressor(DictionaryModel, base.MiniBatchRegressor):
     @whole
     def learn_many(self, X: Any, y: Any) -> None:  # noqa: N803 - river's name
         """Learn the rows of a table in turn."""
-        self._learn_table(X, [target(value) for value in y.tolist()])
+        self._learn_table(X, [target(value) for value in listed(y)])
 
     def predict_one(self, x: Any, **named: Any) -> float:
         """The mean of y; 0 before anything was learned."""
@@ -137,13 +138,18 @@ class HMNNRegressor(DictionaryModel, base.MiniBatchRegressor):
     def predict_many(self, X: Any) -> Any:  # noqa: N803 - river's name
         """The mean of y for each row."""
         if self._learned is None and not self._waiting:
-            return pd.Series(0.0, index=X.index)
+            return pd.Series(0.0, index=_index(X))
         told = self._look(X)
         mean, unit = self._unit()
-        return pd.Series(mean + unit * told.mean[:, 0].astype(np.float64), index=X.index)
+        return pd.Series(mean + unit * told.mean[:, 0].astype(np.float64), index=_index(X))
 
     def _unit(self) -> tuple[float, float]:
         return scaling.level_and_unit(self._now().y)
 
     def _scaled(self) -> tuple[bool, bool]:
         return bool(self.standardise), True
+
+
+def _index(X: Any) -> Any:  # noqa: N803 - river's name
+    """The names of the rows of a table; only pandas has any."""
+    return X.index if isinstance(X, pd.DataFrame) else pd.RangeIndex(len(X))

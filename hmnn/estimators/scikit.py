@@ -9,14 +9,14 @@ import numpy as np
 from numpy import ndarray
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from hmnn import _check, store
 from hmnn._types import Number
 from hmnn.core import kernels
 from hmnn.core.filtering import Info, State
 from hmnn.core.prediction import Prediction
-from hmnn.estimators import equal_rows, files, in_turn, known_columns, scaling
+from hmnn.estimators import equal_rows, files, in_turn, inputs, known_columns, scaling
 from hmnn.estimators.carrying import carried
 from hmnn.estimators.equal_rows import WeightedRows
 from hmnn.estimators.known_columns import Move, Scaler
@@ -38,16 +38,6 @@ class Uncertainty(NamedTuple):
     """What more data would take away."""
     aleatoric: ndarray
     """What is left for ever."""
-
-
-def fitting(name: str, values: ndarray) -> ndarray:
-    """Refuse numbers that single precision, in which the network computes, does not have."""
-    if values.size and np.abs(values).max() > _check.LARGEST:
-        row = int(np.argwhere(np.abs(values) > _check.LARGEST)[0][0])
-        raise ValueError(
-            f"{name} must fit in float32. Got {np.ravel(values[row])[:5]} in row {row}."
-        )
-    return values
 
 
 class StreamEstimator(BaseEstimator):
@@ -75,6 +65,8 @@ class StreamEstimator(BaseEstimator):
         kernel: Any = None,
         family: Any = None,
         standardise: bool = True,
+        columns: str = "fixed",
+        dates: str | None = None,
         random_state: Any = None,
     ) -> None:
         self.hidden = hidden
@@ -94,7 +86,14 @@ class StreamEstimator(BaseEstimator):
         self.kernel = kernel
         self.family = family
         self.standardise = standardise
+        self.columns = columns
+        self.dates = dates
         self.random_state = random_state
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = tags.input_tags.categorical = True
+        return tags
 
     @property
     def drift_(self) -> ndarray:
@@ -129,16 +128,24 @@ class StreamEstimator(BaseEstimator):
         given = self.get_params(deep=False)
         plain = {name: files.plain(name, given[name]) for name in given if name not in PARTS}
         names, classes = (getattr(self, name, None) for name in ("feature_names_in_", "classes_"))
+        kind = None if classes is None else classes.dtype.str
+        if classes is not None and classes.dtype.kind in "mM":  # JSON has no dates
+            classes = classes.view(np.int64)
         return store.save(
             {
                 "estimator": type(self).__name__,
                 "parameters": json.dumps(plain),
                 "parts": json.dumps([name for name in PARTS if given[name] is not None]),
                 "features": None if names is None else json.dumps(names.tolist()),
-                "classes": None if classes is None else json.dumps(classes.tolist()),
-                "learned": self.state_,
+                "places": inputs.written(self.__dict__.get("_places")),
+                "classes": None
+                if classes is None
+                else json.dumps(files.plain("y", classes.tolist())),
+                "kind_of_class": kind,
+                "learned": files.sound(self.state_),
             },
             path,
+            finite=False,  # a value that was missing is NaN
         )
 
     @classmethod
@@ -155,11 +162,14 @@ class StreamEstimator(BaseEstimator):
                 raise _check.fail("load", allowed, sorted(parts))
             parameters = json.loads(saved["parameters"])
             estimator = cls(**parameters | {"hidden": tuple(parameters["hidden"])}, **parts)
-            estimator.n_features_in_ = len(saved["learned"]["x"]["number"])
+            estimator._places = known = inputs.read(saved["places"])
+            width = len(saved["learned"]["x"]["number"])
+            estimator.n_features_in_ = width if known is None else len(known.kinds)
             if saved["features"] is not None:
                 estimator.feature_names_in_ = np.array(json.loads(saved["features"]), dtype=object)
             if saved["classes"] is not None:
-                estimator.classes_ = np.array(json.loads(saved["classes"]))
+                classes = np.array(json.loads(saved["classes"]), saved["kind_of_class"])
+                estimator.classes_ = classes
             return estimator, estimator._start()
 
         estimator, estimator.state_ = files.loaded(path, cls.__name__, build)
@@ -172,7 +182,9 @@ class StreamEstimator(BaseEstimator):
 
     def _filter(self) -> StreamFilter:
         """The filter of these parameters, built again only if one has changed."""
-        wanted = (*_settings(self), self.n_features_in_, *self._targets())
+        known = self.__dict__.get("_places")
+        columns = self.n_features_in_ if known is None else known.inputs
+        wanted = (*_settings(self), columns, *self._targets())
         built = self.__dict__.get("_built")
         if built is None or built[0] != wanted:
             if not isinstance(self.standardise, bool | np.bool_):
@@ -195,20 +207,21 @@ class StreamEstimator(BaseEstimator):
     def _start(self) -> Learned:
         """Nothing learned."""
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        how, scaled = self._filter(), self._scaled()
+        how, scaled, known = self._filter(), self._scaled(), self.__dict__.get("_places")
         forgets = (scaled[0] and how.dense, scaled[1] and how.dense)  # others cannot follow
-        return nothing(how.init(seed), *known_columns.pair(self.n_features_in_, forgets))
+        columns = self.n_features_in_ if known is None else known.inputs
+        return nothing(how.init(seed), *known_columns.pair(columns, forgets))
 
     def _fitted(self, x: ndarray, y: ndarray, sample_weight: Any) -> Learned:
         """All rows at once, whatever their order, from nothing."""
-        weight, order = _weights(sample_weight, len(x)), np.lexsort((y, *x.T))
+        weight, order = inputs.weights(sample_weight, len(x)), np.lexsort((y, *x.T))
         return self._learn(x[order], y[order], weight[order], self._start(), settle=True)
 
     def _learn(
         self, x: ndarray, y: ndarray, sample_weight: Any, before: Learned, settle: bool = False
     ) -> Learned:
         """One time step with checked rows; y as the network has it, but not standardised."""
-        rows, how = WeightedRows(x, y, _weights(sample_weight, len(x))), self._filter()
+        rows, how = WeightedRows(x, y, inputs.weights(sample_weight, len(x))), self._filter()
         if len(x) > 1:
             rows = equal_rows.merged(rows)
         if len(rows.x) == 1 and rows.weight[0] == 1.0 and how.descends_from > 1 and not settle:
@@ -217,7 +230,7 @@ class StreamEstimator(BaseEstimator):
             scaling.absorbed(before.x, rows.x, rows.weight),
             self._absorbed(before.y, rows.y, rows.weight),
         )
-        scaled = scaling.against(x_scaler, rows.x) if self.standardise else rows.x
+        scaled = scaling.against(x_scaler, rows.x) if self.standardise else np.nan_to_num(rows.x)
         data = rows._replace(x=scaled, y=self._target(y_scaler, rows.y))
         if len(x) > 1:
             data, rows = equal_rows.written_out(data), equal_rows.written_out(rows)
@@ -243,36 +256,19 @@ class StreamEstimator(BaseEstimator):
         """The mean log density of the rows' targets before they were learned."""
         return info.surprise
 
-    def _told(self, X: Any, ahead: int = 1) -> tuple[Prediction, Learned]:  # noqa: N803 - scikit-learn's name
-        """What is said of new rows, and what it was said from."""
-        check_is_fitted(self, "state_")
-        x = fitting("X", validate_data(self, X, dtype=np.float64, reset=False))
-        learned = self.state_
-        rows = (scaling.beside(learned.x, x) if self.standardise else x).astype(default_float())
-        told = self._filter().predict(learned.filter, rows, ahead)
+    def _told(self, X: Any, ahead: int = 1, read: bool = False) -> tuple[Prediction, Learned]:  # noqa: N803 - scikit-learn's name
+        """What is said of new rows, which may have been read before, and what it was said from."""
+        if "state_" not in self.__dict__:
+            check_is_fitted(self, "state_")
+        now = object.__new__(type(self))  # the model may learn, and grow, while it is asked
+        now.__dict__.update(self.__dict__)
+        x, learned = X if read else inputs.questions(now, X), now.state_
+        rows = scaling.beside(learned.x, x) if self.standardise else np.nan_to_num(x)
+        rows = rows.astype(learned.filter.posterior.mean.dtype)
+        told = now._filter().predict(learned.filter, rows, ahead)
+        self._built = now._built
         if not np.isfinite(told.mean).all():
             row = int(np.argwhere(~np.isfinite(told.mean))[0][0])
             allowed = "such that the network's outputs are finite"
             raise _check.fail("X", allowed, f"row {row}, {x[row].ravel()[:5]}")
         return told, learned
-
-
-def _weights(sample_weight: Any, rows: int) -> ndarray:
-    """One weight a row, of which one at least is positive."""
-    if sample_weight is None:
-        return np.ones(rows)
-    allowed = f"{rows} numbers that are not negative, one for each row"
-    try:
-        weight = np.asarray(sample_weight, np.float64)
-    except (TypeError, ValueError):
-        raise _check.fail("sample_weight", allowed, sample_weight) from None
-    if weight.ndim > 1 or weight.shape not in ((), (rows,)):
-        raise _check.fail("sample_weight", allowed, f"the shape {weight.shape}")
-    weight = np.array(np.broadcast_to(weight, (rows,)))
-    if not np.isfinite(weight).all() or (weight < 0).any():
-        raise _check.fail(
-            "sample_weight", allowed, weight[~(np.isfinite(weight) & (weight >= 0))][:5]
-        )
-    if not (weight > 0).any():
-        raise _check.fail("sample_weight", "positive for one row at least", "zeros")
-    return weight

@@ -28,6 +28,8 @@ def whole(method: Callable[..., Any]) -> Callable[..., Any]:
             draft.__dict__.update(self.__dict__)
             result = method(draft, *args, **named)
             self.__dict__.update(draft.__dict__)  # nobody sees half of it
+            for gone in self.__dict__.keys() - draft.__dict__.keys():
+                self.__dict__.pop(gone, None)
             return self if result is draft else result
 
     return safe

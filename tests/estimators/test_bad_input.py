@@ -37,7 +37,6 @@ BAD = {
     "a column more": (np.ones((8, 4)), Y[:8]),
     "a column less": (np.ones((8, 2)), Y[:8]),
     "no rows": (np.ones((0, 3)), Y[:0]),
-    "NaN in x": (with_cell(np.nan), Y[:8]),
     "infinity in x": (with_cell(np.inf), Y[:8]),
     "1e300 in x": (with_cell(1e300), Y[:8]),
     "1e39 in x": (with_cell(1e39), Y[:8]),
@@ -114,8 +113,8 @@ def test_labels_must_be_known():
     before = frozen(model)
     with pytest.raises(ValueError, match=r"y must be one of the classes \[0, 1\]. Got \[7\]."):
         model.partial_fit(X[:8], np.full(8, 7))
-    with pytest.raises(ValueError, match=r"classes must be as on the first call, \[0, 1\]"):
-        model.partial_fit(*GOOD, classes=[0, 1, 2])
+    with pytest.raises(ValueError, match=r"classes must be as on the first call or more, \[0, 1\]"):
+        model.partial_fit(*GOOD, classes=[1, 2])
     for weight in (np.full(8, -1.0), np.full(7, 1.0), np.zeros(8), np.full(8, np.nan)):
         with pytest.raises(ValueError, match="weight"):
             model.partial_fit(*GOOD, sample_weight=weight)
