@@ -15,6 +15,8 @@ from hmnn.estimators.learned import Learned
 from hmnn.methods.streams import Settings
 from hmnn.store import checkpoints, leaves
 
+OWN = ("standardise", "seed", "dates")
+"""Parameters beside those of the filter."""
 WORDS = (str, int, float, bool, NoneType)
 """What a feature or a label may be in a file: what JSON gives back as it was."""
 
@@ -68,12 +70,7 @@ def loaded(
 def save_rows(model: Any, path: Any) -> Path:
     """Write a model that learns row by row, with the rows that wait."""
     waiting = model._waiting
-    names = [
-        *(name for name in Settings._fields if name in vars(model)),
-        "standardise",
-        "seed",
-        "dates",
-    ]
+    names = [name for name in (*Settings._fields, *OWN) if name in vars(model)]
     settings = {name: plain(name, getattr(model, name)) for name in names}
     labels = getattr(model, "_labels", None)
     if waiting:
@@ -86,7 +83,7 @@ def save_rows(model: Any, path: Any) -> Path:
             "parameters": json.dumps(
                 {name: plain(name, getattr(model, name)) for name in settings}
             ),
-            "kinds": json.dumps(tables.plain(model._kinds)),
+            "kinds": json.dumps([[_word("feature", n), k] for n, k in tables.plain(model._kinds)]),
             "features": json.dumps([_word("feature", name) for name in model._places]),
             "labels": None if labels is None else json.dumps([_word("label", y) for y in labels]),
             "columns": model._columns,

@@ -131,6 +131,7 @@ class StreamEstimator(BaseEstimator):
         kind = None if classes is None else classes.dtype.str
         if classes is not None and classes.dtype.kind in "mM":  # JSON has no dates
             classes = classes.view(np.int64)
+        labels = None if classes is None else json.dumps(files.plain("y", classes.tolist()))
         return store.save(
             {
                 "estimator": type(self).__name__,
@@ -138,9 +139,7 @@ class StreamEstimator(BaseEstimator):
                 "parts": json.dumps([name for name in PARTS if given[name] is not None]),
                 "features": None if names is None else json.dumps(names.tolist()),
                 "places": inputs.written(self.__dict__.get("_places")),
-                "classes": None
-                if classes is None
-                else json.dumps(files.plain("y", classes.tolist())),
+                "classes": labels,
                 "kind_of_class": kind,
                 "learned": files.sound(self.state_),
             },
