@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy import ndarray
 
-from hmnn import _check
+from hmnn import _check, _fork
 from hmnn._types import Number
 from hmnn.core import kernels
 from hmnn.core.prediction import Prediction
@@ -73,6 +73,7 @@ class DictionaryModel:
         return 1, "learned_gaussian"
 
     def __getstate__(self) -> dict[str, Any]:
+        _fork.refuse_to_hang()  # a deep copy computes
         return self.__dict__ | {"_built": None}  # compiled programs are made again
 
     def _filter(self) -> StreamFilter:

@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from hmnn import _check, store
+from hmnn import _check, _fork, store
 from hmnn._types import Number
 from hmnn.core import kernels
 from hmnn.core.filtering import State
@@ -165,6 +165,7 @@ class StreamEstimator(BaseEstimator):
         return estimator
 
     def __getstate__(self) -> dict[str, Any]:
+        _fork.refuse_to_hang()  # a deep copy computes
         state = dict(super().__getstate__())
         state.pop("_built", None)  # compiled programs are made again
         return state
@@ -232,6 +233,7 @@ class StreamEstimator(BaseEstimator):
 
     def _told(self, X: Any, ahead: int = 1) -> tuple[Prediction, Learned]:  # noqa: N803 - scikit-learn's name
         """What is said of new rows, and what it was said from."""
+        _fork.refuse_to_hang()
         check_is_fitted(self, "state_")
         x = fitting("X", validate_data(self, X, dtype=np.float64, reset=False))
         learned = self.state_
