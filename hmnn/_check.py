@@ -61,6 +61,13 @@ def choice(name: str, value: Any, allowed: Iterable[str]) -> str:
     return value
 
 
+def widened(values: Any) -> Any:
+    """An array of bfloat16 or its kin, which NumPy's functions refuse, in single precision."""
+    kind = getattr(getattr(values, "dtype", None), "type", None)
+    ours = getattr(kind, "__module__", None) == "ml_dtypes"
+    return np.asarray(values, np.float32) if ours else values
+
+
 def finite(name: str, value: np.ndarray, where: str = "") -> None:
     """Refuse an array that holds NaN or infinity, saying in which row."""
     if np.issubdtype(value.dtype, np.floating) and not np.isfinite(value).all():

@@ -115,7 +115,7 @@ class HMNNClassifier(ClassifierMixin, StreamEstimator):
         return (1, "bernoulli") if len(self.classes_) <= 2 else (len(self.classes_), "categorical")
 
     def _checked(self, X: Any, y: Any, reset: bool) -> tuple[ndarray, ndarray]:  # noqa: N803 - scikit-learn's name
-        x, y = validate_data(self, X, y, dtype=np.float64, reset=reset)
+        x, y = validate_data(self, X, _check.widened(y), dtype=np.float64, reset=reset)
         check_classification_targets(y)
         return fitting("X", x), y
 
@@ -125,7 +125,7 @@ class HMNNClassifier(ClassifierMixin, StreamEstimator):
         if first and classes is None:
             raise ValueError("classes must be passed on the first call to partial_fit.")
         if classes is not None:
-            told = unique_labels(classes)
+            told = unique_labels(_check.widened(classes))
             if not first and not np.array_equal(self.classes_, told):
                 raise _check.fail(
                     "classes", f"as on the first call, {self.classes_.tolist()}", told.tolist()

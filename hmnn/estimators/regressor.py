@@ -93,6 +93,7 @@ class HMNNRegressor(RegressorMixin, StreamEstimator):
         )
 
     def _checked(self, X: Any, y: Any, reset: bool) -> tuple[ndarray, ndarray]:  # noqa: N803 - scikit-learn's name
+        y = _check.widened(y)
         x, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True, reset=reset)
         y = fitting("y", y.astype(np.float64))
         if not self._scales():

@@ -30,6 +30,9 @@ from hmnn.methods.streams import Settings, StreamFilter
 PARTS = ("network", "likelihood", "kernel", "family")
 """Parameters that may hold functions: a file does not keep them, `load` is given them again."""
 _settings = attrgetter(*Settings._fields)
+FORM = ("hidden", "network", "likelihood")
+"""Parameters without which what was learned means nothing."""
+_form = attrgetter(*FORM)
 
 
 class Uncertainty(NamedTuple):
@@ -117,8 +120,9 @@ class StreamEstimator(BaseEstimator):
     def advance(self, steps: Number = 1) -> Any:
         """Let time pass without data: the model grows less certain as its weights move."""
         check_is_fitted(self, "state_")
-        later = self._filter().rest(self.state_.filter, _check.count("steps", steps))
-        self.state_ = self.state_._replace(filter=later)
+        before = self._now()
+        later = self._filter().rest(before.filter, _check.count("steps", steps))
+        self.state_ = before._replace(filter=later)
         return self
 
     def save(self, path: Any) -> Path:
@@ -134,7 +138,7 @@ class StreamEstimator(BaseEstimator):
                 "parts": json.dumps([name for name in PARTS if given[name] is not None]),
                 "features": None if names is None else json.dumps(names.tolist()),
                 "classes": None if classes is None else json.dumps(classes.tolist()),
-                "learned": self.state_,
+                "learned": self._now(),
             },
             path,
         )
@@ -156,7 +160,7 @@ class StreamEstimator(BaseEstimator):
             )
         parameters = json.loads(saved["parameters"])
         estimator = cls(**parameters | {"hidden": tuple(parameters["hidden"])}, **parts)
-        estimator.state_ = _learned(saved["learned"])
+        estimator.state_, estimator._learned_by = _learned(saved["learned"]), _form(estimator)
         estimator.n_features_in_ = len(estimator.state_.x.number)
         if saved["features"] is not None:
             estimator.feature_names_in_ = np.array(json.loads(saved["features"]), dtype=object)
@@ -187,12 +191,18 @@ class StreamEstimator(BaseEstimator):
 
     def _now(self) -> Learned:
         """What was learned so far."""
-        if "state_" in self.__dict__:
-            return self.state_
-        return self._start()
+        if "state_" not in self.__dict__:
+            return self._start()
+        then, now = self.__dict__.get("_learned_by", _form(self)), _form(self)
+        if then != now:
+            changes = zip(FORM, then, now, strict=True)
+            name, old, new = next(change for change in changes if change[1:2] != change[2:])
+            raise _check.fail(name, f"{old!r}, as when learning began; `fit` begins anew", new)
+        return self.state_
 
     def _start(self) -> Learned:
         """Nothing learned."""
+        self._learned_by = _form(self)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         scalers = scaling.empty(self.n_features_in_), scaling.empty(1)
         return nothing(self._filter().init(seed), *scalers)
@@ -236,7 +246,7 @@ class StreamEstimator(BaseEstimator):
         _fork.refuse_to_hang()
         check_is_fitted(self, "state_")
         x = fitting("X", validate_data(self, X, dtype=np.float64, reset=False))
-        learned = self.state_
+        learned = self._now()
         rows = (scaling.beside(learned.x, x) if self.standardise else x).astype(default_float())
         told = self._filter().predict(learned.filter, rows, ahead)
         if not np.isfinite(told.mean).all():

@@ -14,6 +14,7 @@ from hmnn import _check
 from hmnn._types import Batch, Number, Scalar
 from hmnn.core import kernels
 from hmnn.core.filtering import Filter, Info, State
+from hmnn.core.likelihoods import Likelihood, OfClasses
 from hmnn.core.prediction import Prediction, Question
 from hmnn.core.projections.matched import MatchedDescent
 from hmnn.methods import arguments, method, padding
@@ -222,6 +223,8 @@ def _build(settings: Settings, columns: int, outputs: int, likelihood: str) -> S
         raise _check.fail(
             "network", f"one of {outputs} outputs, as these targets need", f"{found} outputs"
         )
+    if likelihood != "learned_gaussian":
+        _check_classes(law, outputs)
     parts = Filter(
         network.init,
         network.apply,
@@ -237,6 +240,15 @@ def _build(settings: Settings, columns: int, outputs: int, likelihood: str) -> S
     start = {"auto": MANY if drops else never, "gradient": 1, "natural": never}[projection]
     share = 1.0 if likelihood == "learned_gaussian" else COLD
     return StreamFilter(few, many, outputs, start, share)
+
+
+def _check_classes(law: Likelihood, outputs: int) -> None:
+    """Refuse a likelihood that does not tell a probability of each class."""
+    found, classes = None, max(2, outputs)
+    if isinstance(law, OfClasses):
+        found = jax.eval_shape(law.probabilities, jnp.zeros((1, outputs))).shape[1]
+    if found != classes:
+        raise _check.fail("likelihood", f"one of {classes} classes from {outputs} outputs", law)
 
 
 def _filled(values: ndarray, size: int) -> ndarray:
