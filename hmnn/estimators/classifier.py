@@ -6,13 +6,13 @@ import numpy as np
 from numpy import ndarray
 from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets, unique_labels
-from sklearn.utils.validation import validate_data
 
 from hmnn import _check
 from hmnn._types import Number
 from hmnn.core.prediction import Prediction
 from hmnn.estimators import scaling
-from hmnn.estimators.scikit import StreamEstimator, Uncertainty, fitting
+from hmnn.estimators.scikit import StreamEstimator, Uncertainty
+from hmnn.estimators.validation import fitting, validated
 from hmnn.estimators.whole import whole
 from hmnn.methods.padding import default_float
 
@@ -52,6 +52,7 @@ class HMNNClassifier(ClassifierMixin, StreamEstimator):
     @whole
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:  # noqa: N803 - scikit-learn's name
         """Forget everything and learn all rows as one time step, whatever their order."""
+        self.__dict__.pop("state_", None)
         x, y = self._checked(X, y, reset=True)
         self.classes_ = np.unique(y)
         self.state_ = self._fitted(x, self._indices(y), sample_weight)
@@ -115,7 +116,7 @@ class HMNNClassifier(ClassifierMixin, StreamEstimator):
         return (1, "bernoulli") if len(self.classes_) <= 2 else (len(self.classes_), "categorical")
 
     def _checked(self, X: Any, y: Any, reset: bool) -> tuple[ndarray, ndarray]:  # noqa: N803 - scikit-learn's name
-        x, y = validate_data(self, X, _check.widened(y), dtype=np.float64, reset=reset)
+        x, y = validated(self, X, reset, y=_check.widened(y))
         check_classification_targets(y)
         return fitting("X", x), y
 
@@ -134,7 +135,13 @@ class HMNNClassifier(ClassifierMixin, StreamEstimator):
         return x, y
 
     def _indices(self, y: ndarray) -> ndarray:
-        places = np.searchsorted(self.classes_, y)
+        if not len(self.classes_):
+            raise _check.fail("classes", "one at least", [])
+        try:
+            places = np.searchsorted(self.classes_, y)
+        except TypeError:  # labels of kinds that have no order
+            allowed = f"of the kind of the classes {self.classes_.tolist()}"
+            raise _check.fail("y", allowed, y[:5].tolist()) from None
         places[places == len(self.classes_)] = 0
         if (self.classes_[places] != y).any():
             unseen = np.setdiff1d(y, self.classes_)[:5].tolist()

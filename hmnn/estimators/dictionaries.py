@@ -194,7 +194,7 @@ class DictionaryModel:
 
     def _learn_table(self, X: Any, targets: list[Any]) -> None:  # noqa: N803 - river's name
         """The rows of a table in turn, after those that wait; all of them or none."""
-        columns = _columns(X, X.columns)
+        columns = _columns(X, table(X).columns)
         if len(targets) != len(X):
             raise _check.fail("y", f"one target for each of {len(X)} rows", len(targets))
         self._flush()
@@ -208,7 +208,8 @@ class DictionaryModel:
 
     def _look(self, X: Any) -> Prediction:  # noqa: N803 - river's name
         """What is said of each row of a table, none of which is learned."""
-        x = self._placed(_columns(X, [name for name in X.columns if name in self._places]), len(X))
+        known = [name for name in table(X).columns if name in self._places]
+        x = self._placed(_columns(X, known), len(X))
         self._flush()
         return self._take(x[:0], np.zeros(0), x)
 
@@ -244,6 +245,21 @@ def _column(name: Any, column: Any) -> ndarray:
     for value in values[wrong]:
         number(name, value)
     return values
+
+
+def table(X: Any) -> Any:  # noqa: N803 - river's name
+    """A table as pandas has it."""
+    if not hasattr(getattr(X, "columns", None), "is_unique"):
+        raise _check.fail("X", "a table of pandas", type(X).__name__)
+    return X
+
+
+def listed(y: Any) -> list[Any]:
+    """The targets of a table's rows."""
+    found = y.tolist() if hasattr(y, "tolist") else y
+    if not isinstance(found, list | tuple):
+        raise _check.fail("y", "a column of targets", type(y).__name__)
+    return list(found)
 
 
 def features(x: Any) -> ItemsView[Any, Any]:

@@ -6,7 +6,6 @@ import numpy as np
 from numpy import ndarray
 from scipy.special import ndtri
 from sklearn.base import RegressorMixin
-from sklearn.utils.validation import validate_data
 
 from hmnn import _check
 from hmnn._types import Number
@@ -14,7 +13,8 @@ from hmnn.core.prediction import Prediction
 from hmnn.estimators import scaling
 from hmnn.estimators.learned import Learned
 from hmnn.estimators.scaling import FARTHEST, Scaler
-from hmnn.estimators.scikit import StreamEstimator, Uncertainty, fitting
+from hmnn.estimators.scikit import StreamEstimator, Uncertainty
+from hmnn.estimators.validation import fitting, validated
 from hmnn.estimators.whole import whole
 from hmnn.methods.padding import default_float
 
@@ -29,6 +29,7 @@ class HMNNRegressor(RegressorMixin, StreamEstimator):
     @whole
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:  # noqa: N803 - scikit-learn's name
         """Forget everything and learn all rows as one time step, whatever their order."""
+        self.__dict__.pop("state_", None)
         x, y = self._checked(X, y, reset=True)
         self.state_ = self._fitted(x, y, sample_weight)
         return self
@@ -93,9 +94,8 @@ class HMNNRegressor(RegressorMixin, StreamEstimator):
         )
 
     def _checked(self, X: Any, y: Any, reset: bool) -> tuple[ndarray, ndarray]:  # noqa: N803 - scikit-learn's name
-        y = _check.widened(y)
-        x, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True, reset=reset)
-        y = fitting("y", y.astype(np.float64))
+        x, y = validated(self, X, reset, y=_check.widened(y), y_numeric=True)
+        y = fitting("y", _numbers(y))
         if not self._scales():
             self._filter().check(y)
         return fitting("X", x), y
@@ -136,6 +136,13 @@ class HMNNRegressor(RegressorMixin, StreamEstimator):
         told = self._in_units(*self._told(x[None]))
         self.state_ = self._learn(x[None], np.atleast_1d(y), None, before)
         return told
+
+
+def _numbers(y: ndarray) -> ndarray:
+    try:
+        return y.astype(np.float64)
+    except (TypeError, ValueError):
+        raise _check.fail("y", "made of numbers", y[:5].tolist()) from None
 
 
 def _moments(told: Prediction, rows: int) -> tuple[ndarray, ndarray]:

@@ -15,7 +15,7 @@ from numpy import ndarray
 
 from hmnn.core.prediction import Prediction
 from hmnn.estimators import scaling
-from hmnn.estimators.dictionaries import DictionaryModel, label, target
+from hmnn.estimators.dictionaries import DictionaryModel, label, listed, table, target
 from hmnn.estimators.scaling import Scaler
 from hmnn.estimators.whole import whole
 from hmnn.methods.padding import default_float
@@ -56,7 +56,7 @@ class HMNNClassifier(DictionaryModel, base.MiniBatchClassifier):
     @whole
     def learn_many(self, X: Any, y: Any) -> None:  # noqa: N803 - river's name
         """Learn the rows of a table in turn."""
-        self._learn_table(X, [label(value) for value in y.tolist()])
+        self._learn_table(X, [label(value) for value in listed(y)])
 
     def _learn_rows(self, x: ndarray, targets: list[Any]) -> None:
         start = 0
@@ -78,7 +78,7 @@ class HMNNClassifier(DictionaryModel, base.MiniBatchClassifier):
     def predict_proba_many(self, X: Any) -> Any:  # noqa: N803 - river's name
         """The probability of each class seen so far, a column for each."""
         if not self._labels:
-            return pd.DataFrame(index=X.index)
+            return pd.DataFrame(index=table(X).index)
         return pd.DataFrame(
             self._probabilities(self._look(X)), columns=list(self._labels), index=X.index
         )
@@ -119,7 +119,7 @@ class HMNNRegressor(DictionaryModel, base.MiniBatchRegressor):
     @whole
     def learn_many(self, X: Any, y: Any) -> None:  # noqa: N803 - river's name
         """Learn the rows of a table in turn."""
-        self._learn_table(X, [target(value) for value in y.tolist()])
+        self._learn_table(X, [target(value) for value in listed(y)])
 
     def predict_one(self, x: Any, **named: Any) -> float:
         """The mean of y; 0 before anything was learned."""
@@ -139,7 +139,7 @@ class HMNNRegressor(DictionaryModel, base.MiniBatchRegressor):
     def predict_many(self, X: Any) -> Any:  # noqa: N803 - river's name
         """The mean of y for each row."""
         if self._learned is None and not self._waiting:
-            return pd.Series(0.0, index=X.index)
+            return pd.Series(0.0, index=table(X).index)
         told = self._look(X)
         mean, unit = self._unit()
         return pd.Series(mean + unit * told.mean[:, 0].astype(np.float64), index=X.index)

@@ -9,7 +9,7 @@ import numpy as np
 from numpy import ndarray
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from hmnn import _check, _fork, store
 from hmnn._types import Number
@@ -22,6 +22,7 @@ from hmnn.estimators import equal_rows, scaling
 from hmnn.estimators.equal_rows import WeightedRows
 from hmnn.estimators.learned import Learned, drift, nothing
 from hmnn.estimators.scaling import Scaler
+from hmnn.estimators.validation import fitting, validated
 from hmnn.estimators.whole import whole
 from hmnn.methods import streams
 from hmnn.methods.padding import default_float
@@ -42,16 +43,6 @@ class Uncertainty(NamedTuple):
     """What more data would take away."""
     aleatoric: ndarray
     """What is left for ever."""
-
-
-def fitting(name: str, values: ndarray) -> ndarray:
-    """Refuse numbers that single precision, in which the network computes, does not have."""
-    if values.size and np.abs(values).max() > _check.LARGEST:
-        row = int(np.argwhere(np.abs(values) > _check.LARGEST)[0][0])
-        raise ValueError(
-            f"{name} must fit in float32. Got {np.ravel(values[row])[:5]} in row {row}."
-        )
-    return values
 
 
 class StreamEstimator(BaseEstimator):
@@ -120,9 +111,8 @@ class StreamEstimator(BaseEstimator):
     def advance(self, steps: Number = 1) -> Any:
         """Let time pass without data: the model grows less certain as its weights move."""
         check_is_fitted(self, "state_")
-        before = self._now()
-        later = self._filter().rest(before.filter, _check.count("steps", steps))
-        self.state_ = before._replace(filter=later)
+        later = self._filter().rest(self.state_.filter, _check.count("steps", steps))
+        self.state_ = self.state_._replace(filter=later)
         return self
 
     def save(self, path: Any) -> Path:
@@ -176,14 +166,29 @@ class StreamEstimator(BaseEstimator):
 
     def _filter(self) -> StreamFilter:
         """The filter of these parameters, built again only if one has changed."""
+        if type(self.standardise) not in (bool, np.bool_):
+            raise _check.fail("standardise", "True or False", self.standardise)
         wanted = (*_settings(self), self.n_features_in_, *self._targets())
         built = self.__dict__.get("_built")
-        if built is None or built[0] != wanted:
-            if not isinstance(self.standardise, bool | np.bool_):
-                raise _check.fail("standardise", "True or False", self.standardise)
+        try:
+            fits = built is not None and built[0] == wanted
+        except ValueError:  # an array does not say whether it has changed
+            fits = False
+        if built is None or not fits:
+            self._check_form()
             built = wanted, streams.build(Settings(*wanted[:-3]), *wanted[-3:])
             self._built = built
         return built[1]
+
+    def _check_form(self) -> None:
+        """Refuse another network than that of what was learned."""
+        if "state_" not in self.__dict__:
+            self._learned_by = _form(self)
+        for name, old in zip(FORM, self.__dict__.get("_learned_by", ()), strict=False):
+            new = getattr(self, name)
+            if old is not new and (isinstance(new, ndarray) or old != new):
+                allowed = f"{old!r}, as when learning began; `fit` begins anew"
+                raise _check.fail(name, allowed, new)
 
     def _targets(self) -> tuple[int, str]:
         """How many outputs the network needs, and which likelihood."""
@@ -191,18 +196,13 @@ class StreamEstimator(BaseEstimator):
 
     def _now(self) -> Learned:
         """What was learned so far."""
-        if "state_" not in self.__dict__:
-            return self._start()
-        then, now = self.__dict__.get("_learned_by", _form(self)), _form(self)
-        if then != now:
-            changes = zip(FORM, then, now, strict=True)
-            name, old, new = next(change for change in changes if change[1:2] != change[2:])
-            raise _check.fail(name, f"{old!r}, as when learning began; `fit` begins anew", new)
-        return self.state_
+        self._filter()  # refuses parameters that do not fit what was learned
+        if "state_" in self.__dict__:
+            return self.state_
+        return self._start()
 
     def _start(self) -> Learned:
         """Nothing learned."""
-        self._learned_by = _form(self)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         scalers = scaling.empty(self.n_features_in_), scaling.empty(1)
         return nothing(self._filter().init(seed), *scalers)
@@ -245,10 +245,10 @@ class StreamEstimator(BaseEstimator):
         """What is said of new rows, and what it was said from."""
         _fork.refuse_to_hang()
         check_is_fitted(self, "state_")
-        x = fitting("X", validate_data(self, X, dtype=np.float64, reset=False))
-        learned = self._now()
+        x = fitting("X", validated(self, X, reset=False))
+        learned, how = self.state_, self._filter()
         rows = (scaling.beside(learned.x, x) if self.standardise else x).astype(default_float())
-        told = self._filter().predict(learned.filter, rows, ahead)
+        told = how.predict(learned.filter, rows, ahead)
         if not np.isfinite(told.mean).all():
             row = int(np.argwhere(~np.isfinite(told.mean))[0][0])
             allowed = "such that the network's outputs are finite"
@@ -263,16 +263,14 @@ def _weights(sample_weight: Any, rows: int) -> ndarray:
     allowed = f"{rows} numbers that are not negative, one for each row"
     try:
         weight = np.asarray(sample_weight, np.float64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise _check.fail("sample_weight", allowed, sample_weight) from None
     if weight.ndim > 1 or weight.shape not in ((), (rows,)):
         raise _check.fail("sample_weight", allowed, f"the shape {weight.shape}")
     weight = np.array(np.broadcast_to(weight, (rows,)))
-    if not np.isfinite(weight).all() or (weight < 0).any():
-        raise _check.fail(
-            "sample_weight", allowed, weight[~(np.isfinite(weight) & (weight >= 0))][:5]
-        )
-    if not (weight > 0).any():
+    if not np.isfinite(weight).all() or (weight < 0).any() or weight.sum() > _check.LARGEST:
+        raise _check.fail("sample_weight", f"{allowed}, whose sum fits in float32", weight[:5])
+    if not weight.astype(np.float32).any():
         raise _check.fail("sample_weight", "positive for one row at least", "zeros")
     return weight
 

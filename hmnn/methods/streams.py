@@ -197,7 +197,8 @@ def build(settings: Settings, columns: int, outputs: int, likelihood: str) -> St
 @lru_cache(maxsize=128)
 def _build(settings: Settings, columns: int, outputs: int, likelihood: str) -> StreamFilter:
     projection = _check.choice("projection", settings.projection, PROJECTIONS)
-    if projection == "natural" and settings.keep != 1:
+    drops = np.ndim(settings.keep) > 0 or settings.keep != 1
+    if projection == "natural" and drops:
         raise _check.fail("keep", "1 with projection='natural', which drops nothing", settings.keep)
     network = (
         mlp(columns, settings.hidden, outputs) if settings.network is None else settings.network
@@ -236,8 +237,8 @@ def _build(settings: Settings, columns: int, outputs: int, likelihood: str) -> S
     few = jax.tree.map(jnp.asarray, replace(parts, family=None))
     many = jax.tree.map(jnp.asarray, replace(parts, projection=MatchedDescent(closed, wide)))
     never = 2**31
-    drops = settings.keep != 1 or settings.family is not None
-    start = {"auto": MANY if drops else never, "gradient": 1, "natural": never}[projection]
+    descends = drops or settings.family is not None
+    start = {"auto": MANY if descends else never, "gradient": 1, "natural": never}[projection]
     share = 1.0 if likelihood == "learned_gaussian" else COLD
     return StreamFilter(few, many, outputs, start, share)
 

@@ -40,7 +40,7 @@ def save(
         finite: whether floating-point arrays must be finite, now and when the state is loaded.
         files: the operations on files.
     """
-    path = Path(os.path.realpath(path))
+    path = _check.path(path)
     _ours(path)
     listed, arrays = leaves.describe(state)
     buffers = tensors.pack(arrays)
@@ -48,7 +48,8 @@ def save(
     manifest = {"config": config, "flags": {"finite": finite}, "type": kind, "tree": listed}
     digest = disk.hashing(buffers)
     leaves.check("state", listed, arrays, finite)
-    path.parent.mkdir(parents=True, exist_ok=True)
+    with disk.worded(_where(path)):
+        path.parent.mkdir(parents=True, exist_ok=True)
     with disk.worded(_where(path)), disk.locked(path, files):
         _sweep(files, path)
         contents: dict[str, Callable[[], list[Any]]] = {DATA: lambda: buffers}
@@ -66,14 +67,14 @@ def load(path: Any, like: Any = None) -> Any:
             Without it the result is made of dictionaries, lists and NumPy arrays: to take types
             from a file would run code. A part of `like` that is `...` gets that plain form too.
     """
-    path = Path(os.path.realpath(path))
+    path = _check.path(path)
     manifest, arrays = read(path)
     return leaves.fill(_where(path), manifest["tree"], arrays, like)
 
 
 def exists(path: Any) -> bool:
     """Whether there is something to load at `path`, also after its writer was killed."""
-    return place(Path(os.path.realpath(path))).exists()
+    return place(_check.path(path)).exists()
 
 
 def place(path: Path) -> Path:
