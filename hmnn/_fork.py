@@ -7,16 +7,17 @@ fork is harmless.
 import os
 import sys
 
-_running = _forked = False
+_running = False
+forked = False
+"""Whether JAX had begun when this process was forked: ask before every compiled call."""
 
 
-def refuse_to_hang() -> None:
-    """Raise where JAX would wait for threads that a fork left behind."""
-    if _forked:
-        raise RuntimeError(
-            "This process was forked after JAX had begun, and JAX's threads do not survive a fork: "
-            "start processes by spawn, by forkserver or by joblib's loky."
-        )
+def hang() -> RuntimeError:
+    """Word the error of a process where JAX would wait for threads that a fork left behind."""
+    return RuntimeError(
+        "This process was forked after JAX had begun, and JAX's threads do not survive a fork: "
+        "start processes by spawn, by forkserver or by joblib's loky."
+    )
 
 
 def _look() -> None:
@@ -28,8 +29,8 @@ def _look() -> None:
 
 
 def _mark() -> None:
-    global _forked
-    _forked = _forked or _running
+    global forked
+    forked = forked or _running
 
 
 if hasattr(os, "register_at_fork"):

@@ -10,11 +10,10 @@ from sklearn.utils.multiclass import check_classification_targets, unique_labels
 from hmnn import _check
 from hmnn._types import Number
 from hmnn.core.prediction import Prediction
-from hmnn.estimators import scaling
+from hmnn.estimators import in_turn
 from hmnn.estimators.scikit import StreamEstimator, Uncertainty
-from hmnn.estimators.validation import fitting, validated
+from hmnn.estimators.validation import validated
 from hmnn.estimators.whole import whole
-from hmnn.methods.padding import default_float
 
 
 class HMNNClassifier(ClassifierMixin, StreamEstimator):
@@ -78,14 +77,9 @@ class HMNNClassifier(ClassifierMixin, StreamEstimator):
             return np.concatenate(
                 [self._told_then_learned(*row) for row in zip(x, self._indices(y), strict=True)]
             )
-        before, kind = self._now(), default_float()
-        scaler, centred = scaling.followed(before.x, x)
-        rows = (centred if self.standardise else x).astype(kind)
-        state, info, told = self._filter().rows(
-            before.filter, rows, self._indices(y), np.ones(len(x), kind)
-        )
-        self.state_ = before.after(state, scaler, before.y, info, len(x))
-        return self._probabilities(told)[: len(x)]
+        done = in_turn.taught(self._filter(), self._now(), x, self._indices(y), self._scaled())
+        self.state_ = done.learned
+        return self._probabilities(done.told)
 
     def predict(self, X: Any) -> ndarray:  # noqa: N803 - scikit-learn's name
         """The most probable class of each row."""
@@ -116,9 +110,9 @@ class HMNNClassifier(ClassifierMixin, StreamEstimator):
         return (1, "bernoulli") if len(self.classes_) <= 2 else (len(self.classes_), "categorical")
 
     def _checked(self, X: Any, y: Any, reset: bool) -> tuple[ndarray, ndarray]:  # noqa: N803 - scikit-learn's name
-        x, y = validated(self, X, reset, y=_check.widened(y))
+        x, y = validated(self, X, reset, y=y)
         check_classification_targets(y)
-        return fitting("X", x), y
+        return x, y
 
     def _first_or_next(self, X: Any, y: Any, classes: Any) -> tuple[ndarray, ndarray]:  # noqa: N803
         first = "state_" not in self.__dict__

@@ -12,11 +12,9 @@ from hmnn import _check, _fork
 from hmnn._types import Number
 from hmnn.core import kernels
 from hmnn.core.prediction import Prediction
-from hmnn.estimators import growth, scaling
+from hmnn.estimators import growth, in_turn, known_columns
 from hmnn.estimators.learned import Learned, nothing
-from hmnn.estimators.scaling import Scaler
 from hmnn.methods import method, streams
-from hmnn.methods.padding import default_float
 from hmnn.methods.streams import Settings, StreamFilter
 
 WAITING = 1023
@@ -73,7 +71,8 @@ class DictionaryModel:
         return 1, "learned_gaussian"
 
     def __getstate__(self) -> dict[str, Any]:
-        _fork.refuse_to_hang()  # a deep copy computes
+        if _fork.forked:  # a deep copy computes
+            raise _fork.hang()
         return self.__dict__ | {"_built": None}  # compiled programs are made again
 
     def _filter(self) -> StreamFilter:
@@ -89,7 +88,7 @@ class DictionaryModel:
                 else int(self.seed)
             )
             state = self._filter().init(seed)
-            self._learned = nothing(state, scaling.empty(self._columns), scaling.empty(1))
+            self._learned = nothing(state, *known_columns.pair(self._columns, self._scaled()))
         return self._learned
 
     def _row(self, values: dict[Any, float]) -> ndarray:
@@ -118,7 +117,7 @@ class DictionaryModel:
         law = growth.embedded(old.few, new.few, learned.filter.posterior, fresh.posterior)
         self._columns, self._built = columns, new
         state = learned.filter._replace(posterior=law)
-        self._learned = learned._replace(filter=state, x=scaling.grown(learned.x, columns))
+        self._learned = learned._replace(filter=state, x=known_columns.grown(learned.x, columns))
 
     def _arrive(self, x: Any, new: bool) -> ndarray:
         """A row in its places, ready to wait; `new` says that the row brings more than features."""
@@ -169,28 +168,16 @@ class DictionaryModel:
 
     def _take(self, x: ndarray, y: ndarray, asked: ndarray) -> Prediction:
         """Learn rows in turn, then look at others: what is said of those."""
-        before, kind, rows = self._now(), default_float(), len(x)
-        learned, scaler, target = x, before.x, before.y
-        if rows:
-            scaler, learned = scaling.followed(before.x, x)
-            y, target = self._scaled(before.y, y)
-        scaled = np.concatenate([learned, scaling.beside(scaler, asked) if len(asked) else asked])
-        if not self.standardise:
-            scaled = np.nan_to_num(np.concatenate([x, asked]))
-        weight = (np.arange(len(scaled)) < rows).astype(kind)
-        y = self._typed(np.concatenate([y, np.zeros(len(asked))]))
-        state, info, told = self._filter().rows(before.filter, scaled.astype(kind), y, weight)
-        if rows:
-            self._learned = before.after(state, scaler, target, info, rows)
-        return Prediction(
-            *(None if part is None else np.asarray(part)[rows : len(scaled)] for part in told)
-        )
+        how, now = self._filter(), self._now()
+        if not len(x):
+            return in_turn.looked_at(how, now, asked, bool(self.standardise))
+        done = in_turn.taught(how, now, x, y, self._scaled(), asked)
+        self._learned = done.learned
+        return Prediction(*(None if part is None else part[len(x) :] for part in done.told))
 
-    def _scaled(self, scaler: Scaler, y: ndarray) -> tuple[ndarray, Scaler]:
-        return y, scaler
-
-    def _typed(self, y: ndarray) -> ndarray:
-        return y.astype(np.int32)
+    def _scaled(self) -> tuple[bool, bool]:
+        """Whether x is standardised, and whether y is."""
+        return bool(self.standardise), False
 
     def _learn_table(self, X: Any, targets: list[Any]) -> None:  # noqa: N803 - river's name
         """The rows of a table in turn, after those that wait; all of them or none."""

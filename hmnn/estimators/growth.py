@@ -1,5 +1,7 @@
 """A wider network that knows what the narrow one knew: more inputs, more outputs."""
 
+from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
 import jax
@@ -32,8 +34,18 @@ def embedded(old: Filter, new: Filter, law: Moments, fresh: Moments) -> Moments:
     return Moments(moment(law.mean, fresh.mean, -1.0), moment(law.variance, fresh.variance, 1.0))
 
 
+def leaves_of(parts: Filter, flat: Any) -> list[ndarray]:
+    """A vector of all weights, cut into the network's own arrays."""
+    return _cut(np.asarray(flat, np.float64), _shapes(parts))
+
+
 def _shapes(parts: Filter) -> list[tuple[int, ...]]:
-    weights: Any = jax.eval_shape(parts.first_weights, jax.random.key(0))
+    return _shapes_of(parts.first_weights)
+
+
+@lru_cache(maxsize=128)
+def _shapes_of(first_weights: Callable[[Any], Any]) -> list[tuple[int, ...]]:
+    weights: Any = jax.eval_shape(first_weights, jax.random.key(0))
     return [leaf.shape for leaf in jax.tree.leaves(weights)]
 
 

@@ -1,6 +1,6 @@
 """What an estimator has learned, as one value that is never changed in place."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Float
@@ -8,8 +8,9 @@ from numpy import ndarray
 from scipy.signal import lfilter
 from scipy.special import ndtr
 
-from hmnn.core.filtering import Info, State
-from hmnn.estimators.scaling import Scaler
+from hmnn.core.filtering import State
+from hmnn.core.prediction import Prediction
+from hmnn.estimators.known_columns import Scaler
 
 KEPT = 10_000
 """Time steps that `drift_` and `surprise_` go back."""
@@ -25,15 +26,25 @@ class Learned(NamedTuple):
     y: Scaler
     surprise: Float[ndarray, " steps"]
 
-    def after(self, state: State, x: Scaler, y: Scaler, info: Info, steps: int = 1) -> "Learned":
-        """The next value, after so many time steps."""
-        new = np.asarray(info.surprise, np.float64).reshape(-1)[:steps]
+    def after(self, state: State, x: Scaler, y: Scaler, surprise: Float[Any, "..."]) -> "Learned":
+        """The next value, after as many time steps as there are surprises."""
+        new = np.asarray(surprise, np.float64).reshape(-1)
         return Learned(state, x, y, np.concatenate([self.surprise, new])[-KEPT:])
 
 
 def nothing(state: State, x: Scaler, y: Scaler) -> Learned:
     """Before any data."""
     return Learned(state, x, y, np.zeros(0))
+
+
+def log_density(
+    y: Float[ndarray, " rows"], told: Prediction, level: Float[Any, "..."], unit: Float[Any, "..."]
+) -> Float[ndarray, " rows"]:
+    """The log density of numbers in their own units, under what was said of them."""
+    parts: Any = told.mean, told.epistemic + told.aleatoric  # type: ignore[operator]
+    mean, variance = (np.asarray(part, np.float64)[:, 0] for part in parts)
+    z = ((y - level) / unit - mean) / np.sqrt(variance)
+    return -0.5 * (z**2 + np.log(2.0 * np.pi * variance)) - np.log(unit)
 
 
 def drift(surprise: Float[ndarray, " steps"]) -> Float[ndarray, " steps"]:

@@ -9,10 +9,12 @@ from sklearn.base import RegressorMixin
 
 from hmnn import _check
 from hmnn._types import Number
+from hmnn.core.filtering import Info, State
 from hmnn.core.prediction import Prediction
-from hmnn.estimators import scaling
-from hmnn.estimators.learned import Learned
-from hmnn.estimators.scaling import FARTHEST, Scaler
+from hmnn.estimators import in_turn, scaling
+from hmnn.estimators.equal_rows import WeightedRows
+from hmnn.estimators.known_columns import Move, Scaler
+from hmnn.estimators.learned import Learned, log_density
 from hmnn.estimators.scikit import StreamEstimator, Uncertainty
 from hmnn.estimators.validation import fitting, validated
 from hmnn.estimators.whole import whole
@@ -52,19 +54,10 @@ class HMNNRegressor(RegressorMixin, StreamEstimator):
         if self.projection == "gradient":
             pairs = [self._told_then_learned(*row) for row in zip(x, y, strict=True)]
             return tuple(np.concatenate(part) for part in zip(*pairs, strict=True))  # type: ignore[return-value]
-        before, kind = self._now(), default_float()
-        (scaler, centred), target = (
-            scaling.followed(before.x, x),
-            scaling.running(before.y, y[:, None]),
-        )
-        rows = (centred if self.standardise else x).astype(kind)
-        values = target.centred[:, 0].astype(kind) if self._scales() else y.astype(kind)
-        state, info, told = self._filter().rows(before.filter, rows, values, np.ones(len(x), kind))
-        self.state_ = before.after(state, scaler, target.after, info, len(x))
-        mean, std = _moments(told, len(x))
-        if not self._scales():
-            return mean, std
-        return target.mean[:, 0] + target.deviation[:, 0] * mean, target.deviation[:, 0] * std
+        done = in_turn.taught(self._filter(), self._now(), x, y, self._scaled())
+        self.state_ = done.learned
+        mean, std = _moments(done.told)
+        return done.level + done.unit * mean, done.unit * std
 
     def predict(self, X: Any, return_std: bool = False) -> Any:  # noqa: N803 - scikit-learn's name
         """The mean of y in the coming time step, and its standard deviation on request."""
@@ -85,7 +78,7 @@ class HMNNRegressor(RegressorMixin, StreamEstimator):
     def uncertainty(self, X: Any) -> Uncertainty:  # noqa: N803 - scikit-learn's name
         """The variance of y of each row in its two parts."""
         told, learned = self._told(X)
-        square = self._unit(learned.y) ** 2
+        square = self._map(learned.y)[1] ** 2
         return Uncertainty(
             *(
                 square * np.asarray(part, np.float64)[:, 0]
@@ -94,11 +87,11 @@ class HMNNRegressor(RegressorMixin, StreamEstimator):
         )
 
     def _checked(self, X: Any, y: Any, reset: bool) -> tuple[ndarray, ndarray]:  # noqa: N803 - scikit-learn's name
-        x, y = validated(self, X, reset, y=_check.widened(y), y_numeric=True)
+        x, y = validated(self, X, reset, y=y, y_numeric=True)
         y = fitting("y", _numbers(y))
         if not self._scales():
             self._filter().check(y)
-        return fitting("X", x), y
+        return x, y
 
     def _scales(self) -> bool:
         """Whether y is standardised: only for the normal likelihood.
@@ -107,28 +100,34 @@ class HMNNRegressor(RegressorMixin, StreamEstimator):
         """
         return self.likelihood is None
 
-    def _absorbed(self, scaler: Scaler, y: ndarray, weight: ndarray) -> Scaler:
-        return scaling.absorbed(scaler, y[:, None], weight)
+    def _scaled(self) -> tuple[bool, bool]:
+        return bool(self.standardise), self._scales()
+
+    def _absorbed(self, scaler: Scaler, y: ndarray, weight: ndarray) -> tuple[Scaler, Move | None]:
+        return scaling.absorbed(scaler, y[:, None], weight) if self._scales() else (scaler, None)
 
     def _target(self, scaler: Scaler, y: ndarray) -> ndarray:
-        if self._scales():
-            y = np.clip((y - scaler.mean[0]) / self._unit(scaler), -FARTHEST, FARTHEST)
-        return y.astype(default_float())
+        scaled = scaling.against(scaler, y[:, None])[:, 0] if self._scales() else y
+        return scaled.astype(default_float())
+
+    def _surprise(self, info: Info, start: State, scaler: Scaler, rows: WeightedRows) -> Any:
+        if not self._scales():
+            return info.surprise
+        expected: Any = info.outlook
+        outputs, spread = (np.asarray(part)[: len(rows.y)] for part in expected)
+        told = Prediction(outputs, epistemic=spread, aleatoric=np.asarray(start.noise.variance))
+        return np.average(log_density(rows.y, told, *self._map(scaler)), weights=rows.weight)
 
     def _in_units(self, told: Prediction, learned: Learned) -> tuple[ndarray, ndarray]:
-        mean, std = _moments(told, len(told.mean))
-        if not self._scales():
-            return mean, std
-        unit = self._unit(learned.y)
-        return learned.y.mean[0] + unit * mean, unit * std
+        mean, std = _moments(told)
+        level, unit = self._map(learned.y)
+        return level + unit * mean, unit * std
 
-    def _unit(self, scaler: Scaler) -> float:
-        """The standard deviation of the values learned."""
+    def _map(self, scaler: Scaler) -> tuple[float, float]:
+        """What the network says is brought to y's own units by these two."""
         if not self._scales():
-            return 1.0
-        return float(
-            scaling.deviations(scaler.squares / np.maximum(scaler.number, 1.0), scaler.mean)[0]
-        )
+            return 0.0, 1.0
+        return scaling.level_and_unit(scaler)
 
     def _told_then_learned(self, x: ndarray, y: ndarray) -> tuple[ndarray, ndarray]:
         """One row, predicted and then learned by descent."""
@@ -145,10 +144,10 @@ def _numbers(y: ndarray) -> ndarray:
         raise _check.fail("y", "made of numbers", y[:5].tolist()) from None
 
 
-def _moments(told: Prediction, rows: int) -> tuple[ndarray, ndarray]:
-    """The mean and the standard deviation of the first rows."""
+def _moments(told: Prediction) -> tuple[ndarray, ndarray]:
+    """The mean and the standard deviation of each row."""
     mean, epistemic, aleatoric = (
-        np.asarray(part)[:rows, 0].astype(np.float64)
+        np.asarray(part)[:, 0].astype(np.float64)
         for part in (told.mean, told.epistemic, told.aleatoric)
     )
     return mean, np.sqrt(epistemic + aleatoric)

@@ -16,9 +16,7 @@ from numpy import ndarray
 from hmnn.core.prediction import Prediction
 from hmnn.estimators import scaling
 from hmnn.estimators.dictionaries import DictionaryModel, label, listed, table, target
-from hmnn.estimators.scaling import Scaler
 from hmnn.estimators.whole import whole
-from hmnn.methods.padding import default_float
 
 try:
     import pandas as pd
@@ -145,13 +143,7 @@ class HMNNRegressor(DictionaryModel, base.MiniBatchRegressor):
         return pd.Series(mean + unit * told.mean[:, 0].astype(np.float64), index=X.index)
 
     def _unit(self) -> tuple[float, float]:
-        scaler = self._now().y
-        variance = scaler.squares / np.maximum(scaler.number, 1.0)
-        return float(scaler.mean[0]), float(scaling.deviations(variance, scaler.mean)[0])
+        return scaling.level_and_unit(self._now().y)
 
-    def _scaled(self, scaler: Scaler, y: ndarray) -> tuple[ndarray, Scaler]:
-        after, centred = scaling.followed(scaler, y[:, None])
-        return centred[:, 0], after
-
-    def _typed(self, y: ndarray) -> ndarray:
-        return y.astype(default_float())
+    def _scaled(self) -> tuple[bool, bool]:
+        return bool(self.standardise), True

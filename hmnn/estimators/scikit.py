@@ -14,15 +14,16 @@ from sklearn.utils.validation import check_is_fitted
 from hmnn import _check, _fork, store
 from hmnn._types import Number
 from hmnn.core import kernels
-from hmnn.core.filtering import State
+from hmnn.core.filtering import Info, State
 from hmnn.core.likelihoods import Noise
 from hmnn.core.prediction import Prediction
 from hmnn.core.projections.natural import Moments
-from hmnn.estimators import equal_rows, scaling
+from hmnn.estimators import equal_rows, in_turn, known_columns, scaling
+from hmnn.estimators.carrying import carried
 from hmnn.estimators.equal_rows import WeightedRows
+from hmnn.estimators.known_columns import Move, Scaler
 from hmnn.estimators.learned import Learned, drift, nothing
-from hmnn.estimators.scaling import Scaler
-from hmnn.estimators.validation import fitting, validated
+from hmnn.estimators.validation import validated, weights
 from hmnn.estimators.whole import whole
 from hmnn.methods import streams
 from hmnn.methods.padding import default_float
@@ -103,7 +104,10 @@ class StreamEstimator(BaseEstimator):
 
     @property
     def surprise_(self) -> ndarray:
-        """The mean log density of the rows before they were learned, by time step (10000)."""
+        """The mean log density of y, in its own units, before its rows were learned.
+
+        One for each of the last 10000 time steps.
+        """
         check_is_fitted(self, "state_")
         return self.state_.surprise.copy()
 
@@ -118,6 +122,7 @@ class StreamEstimator(BaseEstimator):
     def save(self, path: Any) -> Path:
         """Write the estimator to a directory, whole and verified; loading it runs no code."""
         check_is_fitted(self, "state_")
+        self._filter()  # refuses parameters that do not fit what was learned
         given = self.get_params(deep=False)
         plain = {name: _plain(name, value) for name, value in given.items() if name not in PARTS}
         names, classes = (getattr(self, name, None) for name in ("feature_names_in_", "classes_"))
@@ -128,7 +133,7 @@ class StreamEstimator(BaseEstimator):
                 "parts": json.dumps([name for name in PARTS if given[name] is not None]),
                 "features": None if names is None else json.dumps(names.tolist()),
                 "classes": None if classes is None else json.dumps(classes.tolist()),
-                "learned": self._now(),
+                "learned": self.state_,
             },
             path,
         )
@@ -159,7 +164,8 @@ class StreamEstimator(BaseEstimator):
         return estimator
 
     def __getstate__(self) -> dict[str, Any]:
-        _fork.refuse_to_hang()  # a deep copy computes
+        if _fork.forked:  # a deep copy computes
+            raise _fork.hang()
         state = dict(super().__getstate__())
         state.pop("_built", None)  # compiled programs are made again
         return state
@@ -196,7 +202,6 @@ class StreamEstimator(BaseEstimator):
 
     def _now(self) -> Learned:
         """What was learned so far."""
-        self._filter()  # refuses parameters that do not fit what was learned
         if "state_" in self.__dict__:
             return self.state_
         return self._start()
@@ -204,48 +209,60 @@ class StreamEstimator(BaseEstimator):
     def _start(self) -> Learned:
         """Nothing learned."""
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        scalers = scaling.empty(self.n_features_in_), scaling.empty(1)
-        return nothing(self._filter().init(seed), *scalers)
+        how, scaled = self._filter(), self._scaled()
+        forgets = (scaled[0] and how.dense, scaled[1] and how.dense)  # others cannot follow
+        return nothing(how.init(seed), *known_columns.pair(self.n_features_in_, forgets))
 
     def _fitted(self, x: ndarray, y: ndarray, sample_weight: Any) -> Learned:
         """All rows at once, whatever their order, from nothing."""
-        weight, order = _weights(sample_weight, len(x)), np.lexsort((y, *x.T))
+        weight, order = weights(sample_weight, len(x)), np.lexsort((y, *x.T))
         return self._learn(x[order], y[order], weight[order], self._start(), settle=True)
 
     def _learn(
         self, x: ndarray, y: ndarray, sample_weight: Any, before: Learned, settle: bool = False
     ) -> Learned:
         """One time step with checked rows; y as the network has it, but not standardised."""
-        rows = WeightedRows(x, y, _weights(sample_weight, len(x)))
+        rows, how = WeightedRows(x, y, weights(sample_weight, len(x))), self._filter()
         if len(x) > 1:
             rows = equal_rows.merged(rows)
-        scalers = (
+        if len(rows.x) == 1 and rows.weight[0] == 1.0 and how.descends_from > 1 and not settle:
+            return in_turn.taught(how, before, rows.x, rows.y, self._scaled()).learned
+        (x_scaler, move), (y_scaler, y_move) = (
             scaling.absorbed(before.x, rows.x, rows.weight),
             self._absorbed(before.y, rows.y, rows.weight),
         )
-        scaled = scaling.against(scalers[0], rows.x) if self.standardise else rows.x
-        data = rows._replace(x=scaled, y=self._target(scalers[1], rows.y))
+        scaled = scaling.against(x_scaler, rows.x) if self.standardise else rows.x
+        data = rows._replace(x=scaled, y=self._target(y_scaler, rows.y))
         if len(x) > 1:
-            data = equal_rows.written_out(data)
-        kind, how = default_float(), self._filter()
+            data, rows = equal_rows.written_out(data), equal_rows.written_out(rows)
+        kind = default_float()
         values = data.x.astype(kind), data.y, data.weight.astype(kind)
-        if settle and how.descends_from > len(values[0]):
-            state, info = how.settled(before.filter, values)
-        else:
-            state, info = how.learn(before.filter, *values)
-        return before.after(state, *scalers, info)
+        start = carried(how.few, before.filter, move, y_move)
+        learn = how.settled if settle and how.descends_from > len(values[0]) else how.learn
+        state, info = learn(start, *values)
+        surprise = self._surprise(info, start, before.y if y_move is None else y_scaler, rows)
+        return before.after(state, x_scaler, y_scaler, surprise)
 
-    def _absorbed(self, scaler: Scaler, y: ndarray, weight: ndarray) -> Scaler:
-        return scaler
+    def _scaled(self) -> tuple[bool, bool]:
+        """Whether x is standardised, and whether y is."""
+        return bool(self.standardise), False
+
+    def _absorbed(self, scaler: Scaler, y: ndarray, weight: ndarray) -> tuple[Scaler, Move | None]:
+        return scaler, None
 
     def _target(self, scaler: Scaler, y: ndarray) -> ndarray:
         return y
 
+    def _surprise(self, info: Info, start: State, scaler: Scaler, rows: WeightedRows) -> Any:
+        """The mean log density of the rows' targets before they were learned."""
+        return info.surprise
+
     def _told(self, X: Any, ahead: int = 1) -> tuple[Prediction, Learned]:  # noqa: N803 - scikit-learn's name
         """What is said of new rows, and what it was said from."""
-        _fork.refuse_to_hang()
+        if _fork.forked:
+            raise _fork.hang()
         check_is_fitted(self, "state_")
-        x = fitting("X", validated(self, X, reset=False))
+        x = validated(self, X, reset=False)
         learned, how = self.state_, self._filter()
         rows = (scaling.beside(learned.x, x) if self.standardise else x).astype(default_float())
         told = how.predict(learned.filter, rows, ahead)
@@ -254,25 +271,6 @@ class StreamEstimator(BaseEstimator):
             allowed = "such that the network's outputs are finite"
             raise _check.fail("X", allowed, f"row {row}, {x[row].ravel()[:5]}")
         return told, learned
-
-
-def _weights(sample_weight: Any, rows: int) -> ndarray:
-    """One weight a row, of which one at least is positive."""
-    if sample_weight is None:
-        return np.ones(rows)
-    allowed = f"{rows} numbers that are not negative, one for each row"
-    try:
-        weight = np.asarray(sample_weight, np.float64)
-    except (TypeError, ValueError, OverflowError):
-        raise _check.fail("sample_weight", allowed, sample_weight) from None
-    if weight.ndim > 1 or weight.shape not in ((), (rows,)):
-        raise _check.fail("sample_weight", allowed, f"the shape {weight.shape}")
-    weight = np.array(np.broadcast_to(weight, (rows,)))
-    if not np.isfinite(weight).all() or (weight < 0).any() or weight.sum() > _check.LARGEST:
-        raise _check.fail("sample_weight", f"{allowed}, whose sum fits in float32", weight[:5])
-    if not weight.astype(np.float32).any():
-        raise _check.fail("sample_weight", "positive for one row at least", "zeros")
-    return weight
 
 
 def _learned(saved: dict[str, Any]) -> Learned:

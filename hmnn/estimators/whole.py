@@ -24,7 +24,8 @@ def whole(method: Callable[..., Any]) -> Callable[..., Any]:
 
     @wraps(method)
     def safe(self: Any, *args: Any, **named: Any) -> Any:
-        _fork.refuse_to_hang()
+        if _fork.forked:
+            raise _fork.hang()
         with _finding:
             lock = _locks.setdefault(self, RLock())
         with lock:

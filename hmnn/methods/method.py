@@ -80,11 +80,13 @@ def assembled(parts: Filter, points: tuple[str, ...] = POINTS) -> Method:
     stepped = in_stages if getattr(parts.projection, "staged", False) else step
 
     def checked_init(key: Any) -> State:
-        _fork.refuse_to_hang()
+        if _fork.forked:
+            raise _fork.hang()
         return init(parts, arguments.key(key))
 
     def checked_step(state: State, data: Any) -> tuple[State, Info | None]:
-        _fork.refuse_to_hang()
+        if _fork.forked:
+            raise _fork.hang()
         if data is None:
             return rest(parts, state), None
         t = int(state.t) + 1
@@ -98,7 +100,8 @@ def assembled(parts: Filter, points: tuple[str, ...] = POINTS) -> Method:
     def checked_predict(
         state: State, x: Any, point: str = "mean", samples: Number = 0, level: Number = 0.95
     ) -> Prediction:
-        _fork.refuse_to_hang()
+        if _fork.forked:
+            raise _fork.hang()
         _check.choice("point", point, points)
         level = _check.number("level", level, "in (0, 1)", lambda v: 0 < v < 1)
         samples = _check.count("samples", samples, least=1 if point == "sampled" else 0)

@@ -77,6 +77,10 @@ class StreamFilter(NamedTuple):
     """So many rows are learned together by descent."""
     share: float
     """In P passes each has the weight P^-share."""
+    classes: bool
+    """Whether targets are classes."""
+    dense: bool
+    """Whether the network's weights are those of dense layers, first to last."""
 
     def init(self, seed: int) -> State:
         """Nothing learned."""
@@ -99,7 +103,7 @@ class StreamFilter(NamedTuple):
         method.check_progress(info, int(after.t), parts)
         return after, info
 
-    def settled(self, start: State, data: tuple[ndarray, ndarray, ndarray]) -> tuple[State, Info]:
+    def settled(self, start: State, *data: ndarray) -> tuple[State, Info]:
         """One time step with rows in no order, in several passes, which share out their weight.
 
         So every pass begins where the last one led, and numbers count once in all (labels a little
@@ -121,7 +125,7 @@ class StreamFilter(NamedTuple):
         return self._passes(start, data, allowed[int(np.argmax(scores))], chance)
 
     def _passes(
-        self, state: State, data: tuple[ndarray, ndarray, ndarray], number: int, chance: Any
+        self, state: State, data: tuple[ndarray, ...], number: int, chance: Any
     ) -> tuple[State, Info]:
         """So many passes, each in an order of its own, as one time step; the first one's info."""
         infos, t = [], state.t + 1
@@ -129,7 +133,8 @@ class StreamFilter(NamedTuple):
             order = chance.permutation(len(data[0]))
             x, y, weight = (part[order] for part in data)
             state, info = self.learn(state, x, y, weight * number**-self.share)
-            infos.append(info)
+            outlook = jax.tree.map(lambda a: np.asarray(a)[np.argsort(order)], info.outlook)  # noqa: B023
+            infos.append(info._replace(outlook=outlook))
         return state._replace(t=t, seen=jnp.ones_like(t)), infos[0]
 
     def rows(
@@ -140,8 +145,10 @@ class StreamFilter(NamedTuple):
         Predict it, then learn it unless its weight is 0.
         """
         number = len(x)
-        size = next((n for n in SIZES if number <= n), padding.bucket(number))
-        batch = Batch(*(_filled(part, size) for part in (x, y, weight)))
+        batch = Batch(x, y, weight)
+        if number > 1:
+            size = next((n for n in SIZES if number <= n), padding.bucket(number))
+            batch = Batch(*(_filled(part, size) for part in batch))
         after, info, told = method.rows(self.few, state, batch)
         if not info.finite:
             raise _check.DivergenceError(
@@ -240,7 +247,8 @@ def _build(settings: Settings, columns: int, outputs: int, likelihood: str) -> S
     descends = drops or settings.family is not None
     start = {"auto": MANY if descends else never, "gradient": 1, "natural": never}[projection]
     share = 1.0 if likelihood == "learned_gaussian" else COLD
-    return StreamFilter(few, many, outputs, start, share)
+    classes = likelihood != "learned_gaussian"
+    return StreamFilter(few, many, outputs, start, share, classes, settings.network is None)
 
 
 def _check_classes(law: Likelihood, outputs: int) -> None:

@@ -23,6 +23,9 @@ from hmnn.core.likelihoods.protocol import (
 BELIEF = 10.0
 """How many residuals the first guess of the noise counts for: one lucky residual must not make it
 vanish."""
+TRUSTED = 4.0
+"""Residuals of more standard deviations are taken for outliers at first: they say less of the
+weights and of the noise, until there are several."""
 WINDOW = 100.0
 """The noise is the mean of about so many squared residuals, the latest ones."""
 
@@ -63,6 +66,21 @@ class Gaussian(NamedTuple):
         return spread, self.variance(outputs)
 
 
+class TrustingGaussian(Gaussian):
+    """Real y around the outputs, of which those far away count less.
+
+    In closed-form corrections a row more than `TRUSTED` deviations away has the weight at which it
+    pulls as one at that distance (Huber's weight; Duran-Martin et al., 2024, weigh so in filters).
+    """
+
+    def curvature(self, outputs: Float[Array, " out"], y: Shaped[Array, "*y"]) -> Curvature:
+        """1 / scale^2 times the weight of the row."""
+        root, residual = super().curvature(outputs, y)
+        away = jnp.sqrt(jnp.sum(residual**2))
+        half = jnp.sqrt(TRUSTED / jnp.maximum(away, TRUSTED))
+        return Curvature(half * root, half * residual)
+
+
 class LearnedGaussian(Gaussian):
     """Real y around the outputs; their deviation is learned, and `scale` is the first guess."""
 
@@ -72,8 +90,8 @@ class LearnedGaussian(Gaussian):
         return Noise(jnp.asarray(self.scale, dtype) ** 2, jnp.asarray(BELIEF, dtype))
 
     def given(self, noise: Noise) -> Gaussian:
-        """The Gaussian likelihood with this noise."""
-        return Gaussian(jnp.sqrt(noise.variance))
+        """The Gaussian likelihood with this noise, to which rows far away mean less."""
+        return TrustingGaussian(jnp.sqrt(noise.variance))
 
     def learned(self, noise: Noise, outputs: Outputs, spread: Outputs, batch: Batch) -> Noise:
         """A mean of squared residuals less the posterior's part.
@@ -81,6 +99,7 @@ class LearnedGaussian(Gaussian):
         Of all rows at first, then of the latest.
         """
         square = (beside(batch.y, outputs) - outputs) ** 2
+        square = jnp.minimum(square, TRUSTED**2 * (noise.variance + spread))
         each = jnp.maximum(square - spread, 0.1 * square).reshape(len(outputs), -1).mean(axis=1)
         total = jnp.sum(batch.weight)
         residual = jnp.sum(batch.weight * each) / jnp.maximum(total, EDGE)
