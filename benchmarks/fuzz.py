@@ -117,7 +117,8 @@ class RiverDoor:
     """A model of river's door; without labels it is a regressor."""
 
     def __init__(self, rng: Generator, folder: Path) -> None:
-        self.rng, self.labels = rng, odd.pick(rng, LABELS)
+        self.rng, self.folder, self.labels = rng, folder / "river", odd.pick(rng, LABELS)
+        self.folder.mkdir(exist_ok=True)
         self.model = self.fresh()
         self.good()
 
@@ -150,20 +151,24 @@ class RiverDoor:
         y = odd.any_target(rng, n, self.labels)
         one = y[0] if isinstance(y, list | np.ndarray) and len(y) else y
         column = pd.Series(list(y), dtype=object).infer_objects() if isinstance(y, list) else y
+        path = odd.path(rng, self.folder)
         name, value = odd.option(rng, ["hidden", "memory", "shrink", "standardise", "seed"])
         calls = {
             "learn_one": lambda: model.learn_one(row, one),
             "learn_many": lambda: model.learn_many(table, column),
             "predict_one": lambda: bool(model.predict_one(row)),
             "predicted": lambda: self.told(row),
-            "predict_many": lambda: model.predict_many(table),
+            "predict_many": lambda: len(model.predict_many(table)),
             "new model": lambda: self.fresh(**{name: value}).learn_one(row, one),
             "not fitted": lambda: self.fresh().predict_one(row),
+            "save": lambda: model.save(path),
+            "load": lambda: type(model).load(path),
         }
         if self.labels:
             calls["predict_proba_many"] = lambda: model.predict_proba_many(table)
         else:
             calls["predict_interval_one"] = lambda: model.predict_interval_one(row)
+            calls["predicted many"] = lambda: model.predict_many(table)
         return odd.pick(rng, calls.items())
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from hmnn import _command
+import hmnn_command
 
 ROOT = Path(__file__).resolve().parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -18,7 +18,7 @@ WITHOUT = f"""
 import importlib.abc, sys
 class Missing(importlib.abc.MetaPathFinder):
     def find_spec(self, name, path=None, target=None):
-        if name.split(".")[0] in {_command.LAB}:
+        if name.split(".")[0] in {hmnn_command.LAB}:
             raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
 sys.meta_path.insert(0, Missing())
 """
@@ -43,7 +43,7 @@ def without_lab(program, **environment):
 def test_the_list_of_modules_is_that_of_the_extra():
     named = {requirement.split(">")[0] for requirement in PROJECT["optional-dependencies"]["lab"]}
     modules = {"PIL" if name == "pillow" else name for name in named}
-    assert modules == _command.LAB
+    assert modules == hmnn_command.LAB
     installed = packages_distributions()
     assert all(installed[m][0].lower() in named for m in modules if m in installed)
 
@@ -54,9 +54,9 @@ def test_the_package_and_the_estimators_need_no_lab():
 
 
 def test_the_command_says_what_it_needs():
-    done = without_lab("from hmnn._command import main; main()")
+    done = without_lab("from hmnn_command import main; main()")
     assert (done.returncode, done.stdout, done.stderr) == (2, "", SENTENCE)
-    assert PROJECT["scripts"] == {"hmnn": "hmnn._command:main"}
+    assert PROJECT["scripts"] == {"hmnn": "hmnn_command:main"}
 
 
 def test_the_modules_really_are_missing_there():
@@ -73,7 +73,7 @@ def test_another_missing_module_is_not_hidden(monkeypatch):
 
     monkeypatch.setitem(sys.modules, "hmnn.cli", Cli)
     with pytest.raises(ModuleNotFoundError, match="jaxlib"):
-        _command.main()
+        hmnn_command.main()
 
 
 def test_a_download_says_what_it_needs(tmp_path):

@@ -61,7 +61,7 @@ def stream(
     out: Annotated[
         Path | None, typer.Option(help="Output folder; runs/stream-NAME-SEED by default.")
     ] = None,
-    overwrite: Annotated[bool, typer.Option(help="Write into a folder that exists.")] = False,
+    overwrite: Annotated[bool, typer.Option(help="Begin anew in the folder of another.")] = False,
 ) -> None:
     """Compare models on a drifting stream: each row is predicted, then learned."""
     said: tuple[Any, ...] = (drop or [], categorical or [], encoding, missing)
@@ -77,9 +77,9 @@ def stream(
         monitor.total(len(built) * data.made["rows"])
         how: dict[str, Any] = {"rows": chunk, "window": window, "level": level}
         report = evaluate.compare(built, data, **how, tick=_ticks(monitor))
-        figures = streams.draw(report.record() | {"seed": seed}, folder)
         seconds = time.perf_counter() - began
         _write(folder, report, seed, seconds)
+        figures = streams.draw(report.record() | {"seed": seed}, folder)
     if report.metrics:
         title = f"{data.name}, {data.made['rows']} rows, seed {seed}, {seconds:.0f} s"
         display.print_table(title, [_shown(row) for row in report.table()])

@@ -3,6 +3,7 @@
 import math
 import warnings
 from collections.abc import ItemsView, Iterable, Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,8 +13,9 @@ from hmnn import _check, _fork
 from hmnn._types import Number
 from hmnn.core import kernels
 from hmnn.core.prediction import Prediction
-from hmnn.estimators import growth, in_turn, known_columns
+from hmnn.estimators import files, growth, in_turn, known_columns
 from hmnn.estimators.learned import Learned, nothing
+from hmnn.estimators.whole import whole
 from hmnn.methods import method, streams
 from hmnn.methods.streams import Settings, StreamFilter
 
@@ -69,6 +71,16 @@ class DictionaryModel:
     def _targets(self) -> tuple[int, str]:
         """Outputs and likelihood of the network."""
         return 1, "learned_gaussian"
+
+    @whole
+    def save(self, path: Any) -> Path:
+        """Write the model, with the rows that wait, to a directory; loading it runs no code."""
+        return files.save_rows(self, path)
+
+    @classmethod
+    def load(cls, path: Any) -> Any:
+        """Read a model that `save` wrote; it goes on as the saved one does."""
+        return files.load_rows(cls, path)
 
     def __getstate__(self) -> dict[str, Any]:
         if _fork.forked:  # a deep copy computes

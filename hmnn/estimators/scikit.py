@@ -15,10 +15,8 @@ from hmnn import _check, _fork, store
 from hmnn._types import Number
 from hmnn.core import kernels
 from hmnn.core.filtering import Info, State
-from hmnn.core.likelihoods import Noise
 from hmnn.core.prediction import Prediction
-from hmnn.core.projections.natural import Moments
-from hmnn.estimators import equal_rows, in_turn, known_columns, scaling
+from hmnn.estimators import equal_rows, files, in_turn, known_columns, scaling
 from hmnn.estimators.carrying import carried
 from hmnn.estimators.equal_rows import WeightedRows
 from hmnn.estimators.known_columns import Move, Scaler
@@ -124,7 +122,7 @@ class StreamEstimator(BaseEstimator):
         check_is_fitted(self, "state_")
         self._filter()  # refuses parameters that do not fit what was learned
         given = self.get_params(deep=False)
-        plain = {name: _plain(name, value) for name, value in given.items() if name not in PARTS}
+        plain = {name: files.plain(name, given[name]) for name in given if name not in PARTS}
         names, classes = (getattr(self, name, None) for name in ("feature_names_in_", "classes_"))
         return store.save(
             {
@@ -144,23 +142,22 @@ class StreamEstimator(BaseEstimator):
 
         A network, likelihood, kernel or family of your own is given again.
         """
-        saved = store.load(path)
-        if not isinstance(saved, dict) or saved.get("estimator") != cls.__name__:
-            name = saved.get("estimator") if isinstance(saved, dict) else type(saved).__name__
-            raise _check.fail("path", f"a directory that {cls.__name__}.save wrote", name)
-        wanted = json.loads(saved["parts"])
-        if sorted(parts) != sorted(wanted):
-            raise _check.fail(
-                "load", f"given the parts of the saved model, {wanted or 'none'}", sorted(parts)
-            )
-        parameters = json.loads(saved["parameters"])
-        estimator = cls(**parameters | {"hidden": tuple(parameters["hidden"])}, **parts)
-        estimator.state_, estimator._learned_by = _learned(saved["learned"]), _form(estimator)
-        estimator.n_features_in_ = len(estimator.state_.x.number)
-        if saved["features"] is not None:
-            estimator.feature_names_in_ = np.array(json.loads(saved["features"]), dtype=object)
-        if saved["classes"] is not None:
-            estimator.classes_ = np.array(json.loads(saved["classes"]))
+
+        def build(saved: dict[str, Any]) -> tuple[Any, Learned]:
+            wanted = json.loads(saved["parts"])
+            if sorted(parts) != sorted(wanted):
+                allowed = f"given the parts of the saved model, {wanted or 'none'}"
+                raise _check.fail("load", allowed, sorted(parts))
+            parameters = json.loads(saved["parameters"])
+            estimator = cls(**parameters | {"hidden": tuple(parameters["hidden"])}, **parts)
+            estimator.n_features_in_ = len(saved["learned"]["x"]["number"])
+            if saved["features"] is not None:
+                estimator.feature_names_in_ = np.array(json.loads(saved["features"]), dtype=object)
+            if saved["classes"] is not None:
+                estimator.classes_ = np.array(json.loads(saved["classes"]))
+            return estimator, estimator._start()
+
+        estimator, estimator.state_ = files.loaded(path, cls.__name__, build)
         return estimator
 
     def __getstate__(self) -> dict[str, Any]:
@@ -271,22 +268,3 @@ class StreamEstimator(BaseEstimator):
             allowed = "such that the network's outputs are finite"
             raise _check.fail("X", allowed, f"row {row}, {x[row].ravel()[:5]}")
         return told, learned
-
-
-def _learned(saved: dict[str, Any]) -> Learned:
-    """What `save` wrote, as it was."""
-    state = State(**{"work": (), "noise": ()} | saved["filter"])  # a file has no empty tuples
-    noise = Noise(**state.noise) if isinstance(state.noise, dict) else ()
-    state = state._replace(posterior=Moments(**state.posterior), work=(), noise=noise)
-    scalers = {name: Scaler(**saved[name]) for name in ("x", "y")}
-    return Learned(**saved | {"filter": state} | scalers)
-
-
-def _plain(name: str, value: Any) -> Any:
-    """A parameter as JSON has it; searches give NumPy's numbers."""
-    try:
-        return json.loads(json.dumps(value, default=lambda number: number.item()))
-    except (TypeError, ValueError, AttributeError):
-        seed = name == "random_state"
-        allowed = "None or a whole number" if seed else "made of numbers and words"
-        raise _check.fail(name, f"{allowed} in a model that is saved", value) from None

@@ -63,19 +63,21 @@ class Quiet(NamedTuple):
         """Read the last complete time step; named tuples in results come back as dictionaries."""
         if self.folder is None or not store.exists(self.folder / name):
             return state, []
-        kept = store.load(self.folder / name, like={"state": state, "results": ...})
+        like = {"state": state, "results": ...}
+        kept = store.load(self.folder / name, like, self._bound(name))
         return kept["state"], kept["results"]
 
     def checkpoint(self, name: str, state: Any, results: list[Any]) -> None:
         """Save after a time step; a kill at any instant costs at most the steps after it."""
         if self.folder is not None:
-            config = {**(self.about or {}), "part": name, "t": len(results)}
+            config = {**self._bound(name), "t": len(results)}
             store.save({"state": state, "results": results}, self.folder / name, config)
 
     def kept(self, name: str) -> dict[str, Any] | None:
         """The result of a part that has ended; None if there is none."""
         path = None if self.folder is None else self.folder / f"{name}.result"
-        return store.load(path) if path is not None and store.exists(path) else None
+        there = path is not None and store.exists(path)
+        return store.load(path, config=self._bound(name)) if there else None
 
     def steps(self, name: str) -> int:
         """How many time steps of a part are kept that has not ended."""
@@ -85,8 +87,11 @@ class Quiet(NamedTuple):
     def keep(self, name: str, result: dict[str, Any]) -> None:
         """Save the result of a part that has ended; unlike a state, it may hold NaN."""
         if self.folder is not None:
-            config = {**(self.about or {}), "part": name}
-            store.save(result, self.folder / f"{name}.result", config, finite=False)
+            store.save(result, self.folder / f"{name}.result", self._bound(name), finite=False)
+
+    def _bound(self, part: str) -> dict[str, Any]:
+        """Which run and part a checkpoint is of: what is of another one is never restored."""
+        return {**(self.about or {}), "part": part}
 
 
 class Outcome(NamedTuple):

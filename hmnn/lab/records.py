@@ -4,11 +4,13 @@ import json
 import math
 import os
 import platform
+from contextlib import suppress
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from hmnn.store import files
+from hmnn.store import files as disk
+from hmnn.store.files import DISK, Files
 
 PACKAGES = ("hmnn", "jax", "jaxlib", "optax", "equinox", "numpy", "scikit-learn")
 
@@ -18,15 +20,18 @@ def versions() -> dict[str, str]:
     return {"python": platform.python_version(), **{name: version(name) for name in PACKAGES}}
 
 
-def write(path: Path, record: dict[str, Any]) -> None:
+def write(path: Path, record: dict[str, Any], files: Files = DISK) -> None:
     """Write a record as JSON; numbers that are not finite become null."""
     text = json.dumps(plain(record), indent=2, allow_nan=False) + "\n"
     temporary = path.parent / f".record-{os.urandom(8).hex()}"
     try:
-        files.create(files.DISK, {temporary: lambda: [text.encode()]})
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
+        disk.create(files, {temporary: lambda: [text.encode()]})
+        files.rename(temporary, path)
+    except BaseException:
+        with suppress(OSError):
+            files.remove(temporary)
+        raise
+    disk.flush(files, path.parent)
 
 
 def plain(value: Any) -> Any:

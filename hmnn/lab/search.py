@@ -19,6 +19,8 @@ from hmnn.lab import records, search_points, settings, workers
 from hmnn.lab.experiment import Monitor, Search
 from hmnn.lab.workers import Ask, Task
 
+JOURNAL = ("search.journal", "search.journal.lock")
+"""The files of a study that is kept in a folder."""
 FACTOR = 3
 """Of so many trials, successive halving lets one go on."""
 STARTUP = 5
@@ -244,8 +246,8 @@ def _storage(url: str | None, folder: Path | None) -> Any:
         if folder is None:
             return None
         folder.mkdir(parents=True, exist_ok=True)
-        (folder / "search.journal.lock").unlink(missing_ok=True)  # a killed writer's: only we write
-        storages, file = optuna().storages, str(folder / "search.journal")
+        (folder / JOURNAL[1]).unlink(missing_ok=True)  # a killed writer's: only we write
+        storages, file = optuna().storages, str(folder / JOURNAL[0])
         return storages.JournalStorage(storages.journal.JournalFileBackend(file))
     if "://" not in url:
         such = "a URL such as sqlite:///search.db or postgresql://host/name"

@@ -6,6 +6,7 @@ of the two is complete, and `load` looks at both names: it finds the last acknow
 a newer one, whenever the writer is killed.
 """
 
+import json
 import os
 import re
 import time
@@ -24,6 +25,8 @@ from hmnn.store.manifests import CorruptError
 
 DATA = "state.safetensors"
 NAMES = (DATA, manifests.NAME)
+LEFT = re.compile(r"\..*\.(tmp-[0-9a-f]{16}|old)")
+"""Names of directories that a writer has not finished to write or to remove."""
 ATTEMPTS = 20
 """How often a reader looks again when a writer replaces the directory under it."""
 
@@ -48,17 +51,18 @@ def save(
     manifest = {"config": config, "flags": {"finite": finite}, "type": kind, "tree": listed}
     digest = disk.hashing(buffers)
     leaves.check("state", listed, arrays, finite)
+    contents: dict[str, Callable[[], list[Any]]] = {DATA: lambda: buffers}
+    contents[manifests.NAME] = lambda: [_render(manifest, buffers, digest())]
     with disk.worded(_where(path)):
-        path.parent.mkdir(parents=True, exist_ok=True)
-    with disk.worded(_where(path)), disk.locked(path, files):
-        _sweep(files, path)
-        contents: dict[str, Callable[[], list[Any]]] = {DATA: lambda: buffers}
-        contents[manifests.NAME] = lambda: [_render(manifest, buffers, digest())]
-        _build(files, path, contents)
+        if not path.exists():
+            disk.make(files, path.parent)
+        with disk.locked(path, files):
+            _sweep(files, path)
+            _build(files, path, contents)
     return path
 
 
-def load(path: Any, like: Any = None) -> Any:
+def load(path: Any, like: Any = None, config: dict[str, Any] | None = None) -> Any:
     """Read a state back after verifying all of it.
 
     Args:
@@ -66,10 +70,37 @@ def load(path: Any, like: Any = None) -> Any:
         like: a state of the same structure, such as `method.init(0)`; the result has its types.
             Without it the result is made of dictionaries, lists and NumPy arrays: to take types
             from a file would run code. A part of `like` that is `...` gets that plain form too.
+        config: what the config that it was saved with must say, such as whose state it is.
     """
     path = _check.path(path)
     manifest, arrays = read(path)
+    said = manifest["config"] if isinstance(manifest["config"], dict) else {}
+    for name, value in json.loads(json.dumps(config or {})).items():
+        if said.get(name) != value:
+            wanted = f"{_where(path)} must have been saved with the {name} {value!r}"
+            raise ValueError(f"{wanted}. Got {said.get(name)!r}.")
     return leaves.fill(_where(path), manifest["tree"], arrays, like)
+
+
+def remove(path: Any) -> None:
+    """Remove a checkpoint; what `save` did not write is refused."""
+    path = Path(path)
+    if not written(path):
+        raise _check.fail("path", "a checkpoint", str(path))
+    disk.clear(DISK, path, NAMES)
+
+
+def written(path: Path) -> bool:
+    """Whether this is a directory that `save` wrote, or left when its process was killed."""
+    if path.is_symlink() or not path.is_dir() or not set(os.listdir(path)) <= set(NAMES):
+        return False
+    if LEFT.fullmatch(path.name):
+        return True
+    try:
+        text = (path / manifests.NAME).read_bytes()
+        return manifests.read(_where(path), text)["kind"] == "checkpoint"
+    except (OSError, ValueError, KeyError):
+        return False
 
 
 def exists(path: Any) -> bool:
@@ -145,6 +176,7 @@ def _build(files: Files, path: Path, contents: dict[str, Callable[[], list[Any]]
         _swap(files, path, temporary)
     except BaseException:
         with suppress(OSError):
+            disk.flush(files, path.parent)  # first: without it, the disk may forget the moving back
             disk.clear(files, temporary, NAMES)
         raise
 
@@ -170,16 +202,15 @@ def _swap(files: Files, path: Path, temporary: Path) -> None:
 
 def _sweep(files: Files, path: Path) -> None:
     """Remove what dead writers left; an old checkpoint whose successor never came is put back."""
-    old = _old(path)
-    if old.exists():
-        if path.exists():
-            disk.clear(files, old, NAMES)
-        else:
-            files.rename(old, path)
-    litter = re.compile(re.escape(f".{path.name}.tmp-") + "[0-9a-f]{16}")
-    for name in os.listdir(path.parent):
-        if litter.fullmatch(name):
-            disk.clear(files, path.parent / name, NAMES)
+    old, litter = _old(path), re.compile(re.escape(f".{path.name}.tmp-") + "[0-9a-f]{16}")
+    if old.exists() and not path.exists():
+        files.rename(old, path)
+    left = [path.parent / name for name in os.listdir(path.parent) if litter.fullmatch(name)]
+    left += [old] if old.exists() else []
+    if left:
+        disk.flush(files, path.parent)  # first: the dead writer may not have come to it
+    for folder in left:
+        disk.clear(files, folder, NAMES)
 
 
 def _enter(path: Path) -> int:

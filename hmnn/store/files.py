@@ -88,10 +88,6 @@ def _beside() -> ThreadPoolExecutor:
     return ThreadPoolExecutor(1, "hmnn-sha256")
 
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_beside.cache_clear)  # threads do not live on in a child
-
-
 def flush(files: Files, folder: Path) -> None:
     """Flush a directory, so that names created in it or moved into it last."""
     handle = files.open(folder, os.O_RDONLY | os.O_DIRECTORY)
@@ -99,6 +95,19 @@ def flush(files: Files, folder: Path) -> None:
         files.fsync(handle)
     finally:
         files.close(handle)
+
+
+def make(files: Files, folder: Path) -> None:
+    """Make a folder and those above it, and flush their names.
+
+    That of a folder which is there is flushed too: its maker may have been killed before he did.
+    """
+    if not folder.is_dir():
+        make(files, folder.parent)
+        with suppress(FileExistsError):
+            files.mkdir(folder, 0o777)
+    if os.access(folder.parent, os.R_OK):  # else we cannot have made anything in it
+        flush(files, folder.parent)
 
 
 def clear(files: Files, folder: Path, names: Iterable[str]) -> None:
@@ -110,22 +119,34 @@ def clear(files: Files, folder: Path, names: Iterable[str]) -> None:
         files.rmdir(folder)
 
 
-def read(name: str, limit: int, folder: int) -> memoryview:
-    """All bytes, at most `limit`, of a regular file (no pipe, no link) inside an open directory."""
-    handle = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=folder)
+@contextmanager
+def regular(path: Any, flags: int = os.O_RDONLY, folder: int | None = None) -> Iterator[int]:
+    """Open a regular file for a while: no link is followed, no pipe is waited for."""
+    handle = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=folder)
     try:
-        status = os.fstat(handle)
-        if not stat.S_ISREG(status.st_mode) or status.st_size > limit:
-            raise ValueError(
-                f"{name} must be a regular file of at most {limit} bytes. Got {status.st_size}."
-            )
-        content = memoryview(bytearray(status.st_size))
-        filled = 0
-        while filled < len(content) and (count := os.readv(handle, [content[filled:]])):
-            filled += count
-        return content[:filled]
+        if not stat.S_ISREG(os.fstat(handle).st_mode):
+            raise ValueError(f"{os.fspath(path)} must be a regular file.")
+        yield handle
     finally:
         os.close(handle)
+
+
+def read(name: str, limit: int, folder: int) -> memoryview:
+    """All bytes, at most `limit`, of a regular file inside an open directory."""
+    with regular(name, folder=folder) as handle:
+        size = os.fstat(handle).st_size
+        if size > limit:
+            raise ValueError(f"{name} must have at most {limit} bytes. Got {size}.")
+        return read_at(handle, 0, size)
+
+
+def read_at(handle: int, offset: int, size: int) -> memoryview:
+    """Bytes of an open file, fewer than `size` where it ends."""
+    content, filled = memoryview(bytearray(size)), 0
+    os.lseek(handle, offset, os.SEEK_SET)
+    while filled < size and (count := os.readv(handle, [content[filled:]])):
+        filled += count
+    return content[:filled]
 
 
 @contextmanager
@@ -140,27 +161,39 @@ def worded(where: str) -> Iterator[None]:
         raise OSError(error.errno, message) from error
 
 
+class Lock(NamedTuple):
+    """A lock file that is held, and by which process: a forked child holds nothing."""
+
+    handle: int
+    pid: int
+
+
+_held: set[int] = set()
+"""Handles of the locks of this process."""
+
+
 @contextmanager
 def locked(path: Path, files: Files = DISK) -> Iterator[None]:
     """Be the one writer of `path` for a while."""
-    handle = acquire(path, files)
+    lock = acquire(path, files)
     try:
         yield
     finally:
-        release(path, handle)
+        release(path, lock)
 
 
-def acquire(path: Path, files: Files = DISK) -> int:
+def acquire(path: Path, files: Files = DISK) -> Lock:
     """Take the lock beside `path`; that of a dead writer is taken over, as the kernel drops it."""
     name = _lock(path)
     while True:
-        handle = files.open(name, os.O_RDWR | os.O_CREAT, 0o644)
+        handle = files.open(name, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o644)
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
             if _is(name, handle):  # else its last holder removed it meanwhile
                 # The file is not cut first: ext4 writes cut files out on close.
                 os.pwrite(handle, f"{os.getpid():<20}".encode(), 0)
-                return handle
+                _held.add(handle)
+                return Lock(handle, os.getpid())
             os.close(handle)
         except BlockingIOError:
             holder = os.pread(handle, 20, 0).decode("ascii", "replace").strip() or "unknown"
@@ -172,11 +205,13 @@ def acquire(path: Path, files: Files = DISK) -> int:
             raise
 
 
-def release(path: Path, handle: int) -> None:
-    """Give the lock back and leave no file."""
-    with suppress(OSError):
-        os.unlink(_lock(path))
-    os.close(handle)
+def release(path: Path, lock: Lock) -> None:
+    """Give the lock back and leave no file; a child leaves the lock of its parent alone."""
+    if lock.pid == os.getpid():
+        with suppress(OSError):
+            os.unlink(_lock(path))
+        _held.discard(lock.handle)
+        os.close(lock.handle)
 
 
 def _is(name: Path, handle: int) -> bool:
@@ -188,3 +223,14 @@ def _is(name: Path, handle: int) -> bool:
 
 def _lock(path: Path) -> Path:
     return path.parent / f".{path.name}.lock"
+
+
+def _forked() -> None:
+    """In a new child: it has no threads, and must not keep its parent's locks from being freed."""
+    _beside.cache_clear()
+    while _held:
+        os.close(_held.pop())
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forked)

@@ -13,11 +13,18 @@ from hmnn import _fork
 from hmnn.store.manifests import CorruptError
 from hmnn.store.tensors import CODES
 
+PARTS = {"field": (str,), "place": (int,), "key": (str, int)}
+"""What a path is made of."""
 VALUES = {"NoneType": type(None), "bool": bool, "int": int, "float": float, "str": str}
 NOT_NEGATIVE = ("nu", "scale", "variance")
 """Fields of scales or squares, unless they are a user's names for weights, below one of `FREE`."""
 FREE = ("location", "rho", "weights", "anchor", "mu", "trace")
+BYTES = {dtype.name: dtype.itemsize for dtype in CODES}
 Leaf = dict[str, Any]
+
+
+class MisfitError(ValueError):
+    """What is on disk has another structure than what was asked for."""
 
 
 def describe(state: Any) -> tuple[list[Leaf], dict[str, np.ndarray]]:
@@ -76,7 +83,7 @@ def listed(where: str, manifest: dict[str, Any]) -> list[Leaf]:
         tree, good = manifest["tree"], type(manifest["flags"]["finite"]) is bool
         good = good and all(map(_well_formed, tree))
         good = good and len({leaf["name"] for leaf in tree}) == len(tree)
-    except (KeyError, TypeError, ValueError, AttributeError):
+    except (KeyError, TypeError, ValueError):
         good = False
     if not good:
         raise CorruptError(
@@ -87,13 +94,27 @@ def listed(where: str, manifest: dict[str, Any]) -> list[Leaf]:
 
 def _well_formed(leaf: Leaf) -> bool:
     good = type(leaf["name"]) is str and type(leaf["dtype"]) is str
-    good = good and all(
-        kind in ("field", "place", "key") and type(key) in (str, int) for kind, key in leaf["path"]
-    )
+    good = good and all(type(key) in PARTS[kind] for kind, key in leaf["path"])
     if leaf["kind"] == "value":
-        kind = VALUES[leaf["dtype"]]
-        return good and type(leaf["value"]) in ((float, str) if kind is float else (kind,))
-    return good and leaf["kind"] in ("array", "key") and all(type(n) is int for n in leaf["shape"])
+        value, kind = leaf["value"], VALUES[leaf["dtype"]]
+        unusual = kind is float and value in ("inf", "-inf", "nan")
+        return good and (type(value) is kind or unusual)
+    good = good and all(type(n) is int and n >= 0 for n in leaf["shape"])
+    return good and leaf["kind"] in ("array", "key")
+
+
+def size(where: str, leaves: list[Leaf]) -> int:
+    """How many bytes the arrays of a list have."""
+    arrays = [leaf for leaf in leaves if leaf["kind"] != "value"]
+    try:
+        return sum(BYTES[_stored(leaf)] * math.prod(leaf["shape"]) for leaf in arrays)
+    except KeyError as unknown:
+        raise CorruptError(f"{where} must be made of known numbers. Got {unknown}.") from None
+
+
+def _stored(leaf: Leaf) -> str:
+    """The dtype of a leaf's array in the file: little-endian, and a key is its data."""
+    return "uint32" if leaf["kind"] == "key" else leaf["dtype"].removeprefix(">")
 
 
 def check(where: str, leaves: list[Leaf], arrays: dict[str, np.ndarray], finite: bool) -> None:
@@ -106,8 +127,8 @@ def check(where: str, leaves: list[Leaf], arrays: dict[str, np.ndarray], finite:
         )
     for name, array in arrays.items():
         leaf = said[name]
-        dtype = "uint32" if leaf["kind"] == "key" else leaf["dtype"].removeprefix(">")
-        if leaf["shape"] != list(array.shape) or dtype != _dtype(array.dtype).removeprefix(">"):
+        stored = _dtype(array.dtype).removeprefix(">")
+        if leaf["shape"] != list(array.shape) or stored != _stored(leaf):
             raise CorruptError(
                 f"{where} must hold {name} as its manifest says. "
                 f"Got {array.dtype} of {array.shape}."
@@ -160,7 +181,7 @@ def _compare(where: str, saved: dict[str, Leaf], templates: dict[str, Any]) -> N
             differences.append(f"{name} is {on_disk} on disk and {wanted} in `like`")
     if differences:
         more = f" (and {len(differences) - 3} more)" if len(differences) > 3 else ""
-        raise ValueError(f"{where} does not fit `like`: {'; '.join(differences[:3])}{more}.")
+        raise MisfitError(f"{where} does not fit `like`: {'; '.join(differences[:3])}{more}.")
 
 
 def plain(where: str, leaves: list[Leaf], arrays: dict[str, np.ndarray]) -> Any:
@@ -169,9 +190,12 @@ def plain(where: str, leaves: list[Leaf], arrays: dict[str, np.ndarray]) -> Any:
     for leaf in leaves:
         inner, path = root, [("key", None), *map(tuple, leaf["path"])]
         for (_, key), (kind, _) in pairwise(path):
-            inner = inner.setdefault(key, _Places() if kind == "place" else {})
-            if not isinstance(inner, dict):
-                raise CorruptError(f"{where} lists a leaf inside a leaf: {leaf['name']}.")
+            wanted = _Places if kind == "place" else dict
+            inner = inner.setdefault(key, wanted())
+            if type(inner) is not wanted:
+                raise CorruptError(f"{where} lists a leaf where none can be: {leaf['name']}.")
+        if path[-1][1] in inner:
+            raise CorruptError(f"{where} lists a leaf in the place of another: {leaf['name']}.")
         inner[path[-1][1]] = _value(leaf, arrays.get(leaf["name"]), None)
     return _listed(root.get(None, {}))
 

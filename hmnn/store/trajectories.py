@@ -3,14 +3,15 @@
 A directory with manifest.json (the tree, once) and segments `000000.records`, ... of so many
 records each. A record is t (8 bytes), a safetensors file, and the SHA-256 of both. All have the
 same length: record i begins at i times the length, so no scan is needed and no index can be torn.
-What a killed writer leaves at the end is shorter than a record; it is ignored by readers and cut
-off by the next writer.
+What a killed writer or a power cut leaves unfinished at the end is ignored by readers and cut off
+by the next writer.
 """
 
 import bisect
 import hashlib
 import json
 import os
+import warnings
 from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
@@ -21,12 +22,13 @@ import numpy as np
 from hmnn import _check
 from hmnn.store import files as disk
 from hmnn.store import leaves, manifests, tensors
-from hmnn.store.files import DISK, Files
+from hmnn.store.files import DISK, Files, Lock
 from hmnn.store.manifests import CorruptError
+from hmnn.store.segments import SEAL, Segments
 
 SEGMENT = 1 << 26
 """Bytes after which a new segment begins."""
-HEAD, SEAL = 8, 32
+HEAD = 8
 
 
 class Trajectory:
@@ -50,13 +52,13 @@ class Trajectory:
             finite: whether numbers must be finite; what the directory says, if it is there.
             files: the operations on files.
         """
-        self.path = Path(os.path.abspath(path))
+        self.path = Path(os.path.realpath(path))  # a link has the lock of what it leads to
         self.files, self.config = files, config
         self._where = f"trajectory {str(self.path)!r}"
         self._manifest: dict[str, Any] | None = None
-        self._lock: int | None = None
+        self._segments: Segments | None = None
+        self._lock: Lock | None = None
         self._handle: tuple[int, int] | None = None
-        self._segment = 0
         every = None if every is None else _check.count("every", every)
         manifest = self.manifest()
         said = json.loads(json.dumps(config))  # as the manifest has it: tuples are lists
@@ -92,7 +94,7 @@ class Trajectory:
         manifest, index = self.manifest(), self._find(t)
         if manifest is None or index is None:
             raise KeyError(f"{self._where} has no time step {t}.")
-        arrays = tensors.unpack(self._where, memoryview(self._record(index))[HEAD:-SEAL])
+        arrays = tensors.unpack(self._where, self._kept().sound(index)[HEAD:-SEAL])
         leaves.check(self._where, manifest["tree"], arrays, manifest["flags"]["finite"])
         return leaves.fill(self._where, manifest["tree"], arrays, like)
 
@@ -100,19 +102,7 @@ class Trajectory:
         return self.at(t)
 
     def __len__(self) -> int:
-        manifest = self.manifest()
-        if manifest is None:
-            return 0
-        while self._name(self._segment + 1).exists():
-            self._segment += 1
-        try:
-            size = self._name(self._segment).stat().st_size
-        except FileNotFoundError:
-            return 0
-        here = size // manifest["record"]
-        if here and not any(self._read(self._segment, here * manifest["record"] - SEAL, SEAL)):
-            here -= 1  # the disk lost power before it had the bytes
-        return self._segment * manifest["per_segment"] + here
+        return 0 if self.manifest() is None else self._kept().count()
 
     @property
     def times(self) -> np.ndarray:
@@ -138,18 +128,18 @@ class Trajectory:
 
     def verify(self) -> int:
         """Read every record, and return how many there are."""
-        times = [int.from_bytes(self._record(i)[:HEAD], "little") for i in range(len(self))]
+        records = (self._kept().sound(i) for i in range(len(self)))
+        times = [int.from_bytes(record[:HEAD], "little") for record in records]
         if any(a >= b for a, b in pairwise(times)):
             raise CorruptError(f"{self._where} must have time steps that rise.")
         return len(times)
 
     def close(self) -> None:
-        """Let another writer in."""
-        if self._handle is not None:
-            self.files.close(self._handle[1])
+        """Let another writer in; what a forked child closes, its parent still has."""
+        self._shut()
         if self._lock is not None:
             disk.release(self.path, self._lock)
-        self._handle = self._lock = None
+        self._lock = None
 
     def __enter__(self) -> "Trajectory":
         return self
@@ -158,9 +148,13 @@ class Trajectory:
         self.close()
 
     def _writer(self, listed: list[leaves.Leaf], record: int) -> None:
-        """Become the writer: take the lock, write the manifest, cut off what was torn."""
+        """Become the writer: take the lock, write the manifest, cut off what is unfinished."""
+        if self._lock is not None and self._lock.pid != os.getpid():
+            self.close()  # it is the parent's
+        new = self._lock is None
         if self._lock is None:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
+            if self.manifest() is None:
+                disk.make(self.files, self.path)
             self._lock = disk.acquire(self.path, self.files)
         manifest = self.manifest() or self._begin(listed, record)
         if manifest["tree"] != listed or manifest["record"] != record:
@@ -170,6 +164,10 @@ class Trajectory:
                 f"posterior must have the tree, shapes and values of {self._where}. "
                 f"{[*changed, 'the list of leaves'][0]} differs."
             )
+        if new and (count := len(self)):
+            self._kept().sound(count - 1)  # nothing is added to what is damaged
+            segment, place = divmod(count - 1, self._kept().per_segment)
+            self._open(segment, place + 1)
 
     def _begin(self, listed: list[leaves.Leaf], record: int) -> dict[str, Any]:
         content = {
@@ -182,10 +180,8 @@ class Trajectory:
         }
         text = manifests.render("trajectory", content)
         temporary = self.path / f".{manifests.NAME}.tmp"
-        if not self.path.exists():
-            self.files.mkdir(self.path, 0o755)
-            disk.flush(self.files, self.path.parent)
-        temporary.unlink(missing_ok=True)
+        with suppress(FileNotFoundError):
+            self.files.remove(temporary)
         try:
             disk.create(self.files, {temporary: lambda: [text]})
             self.files.rename(temporary, self.path / manifests.NAME)
@@ -193,39 +189,60 @@ class Trajectory:
             with suppress(OSError):
                 self.files.remove(temporary)
             raise
-        disk.flush(self.files, self.path)
         return self.manifest() or {}
 
     def _write(self, count: int, record: bytes) -> None:
-        segment, place = divmod(count, (self.manifest() or {})["per_segment"])
-        handle = self._open(segment)
+        segment, place = divmod(count, self._kept().per_segment)
+        handle, offset = self._open(segment, place), place * len(record)
         try:
-            self.files.truncate(handle, place * len(record))
-            os.lseek(handle, place * len(record), os.SEEK_SET)
+            if not place:
+                disk.flush(self.files, self.path)  # its name, and that of the manifest
+            os.lseek(handle, offset, os.SEEK_SET)
             disk.put(self.files, handle, [record])
             self.files.fsync(handle)
         except OSError:
-            os.ftruncate(handle, place * len(record))
+            with suppress(OSError):
+                self.files.truncate(handle, offset)
+            self._shut()  # so that the next one begins by making sure of what is there
             raise
+        self._kept().finished = count + 1
 
-    def _open(self, segment: int) -> int:
-        """The segment's file, kept open; a new file's name is flushed too."""
+    def _open(self, segment: int, records: int) -> int:
+        """The file of a segment, kept open; if it was there, the records that it has are flushed.
+
+        What follows these goes first: of one record over another, a power cut leaves a mixture.
+        """
         if self._handle is None or self._handle[0] != segment:
-            if self._handle is not None:
-                self.files.close(self._handle[1])
-                self._handle = None
-            handle = self.files.open(self._name(segment), os.O_RDWR | os.O_CREAT, 0o644)
-            try:
-                disk.flush(self.files, self.path)
-            except BaseException:
-                os.close(handle)
-                raise
+            self._shut()
+            name, size = self._kept().name(segment), records * self._kept().record
+            there = name.exists()
+            handle = self.files.open(name, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o644)
             self._handle = segment, handle
+            if there:
+                self._end(handle, size)
         return self._handle[1]
+
+    def _end(self, handle: int, size: int) -> None:
+        """Cut off what follows the last record that is finished, and flush the file."""
+        unfinished = os.fstat(handle).st_size >= size + self._kept().record
+        try:
+            self.files.truncate(handle, size)
+            self.files.fsync(handle)
+        except BaseException:
+            self._shut()
+            raise
+        if unfinished:
+            words = f"{self._where} ended in a record that a power cut left unfinished"
+            warnings.warn(f"{words}; it is cut off.", RuntimeWarning, stacklevel=5)
+
+    def _shut(self) -> None:
+        handle, self._handle = self._handle, None
+        if handle is not None:
+            self.files.close(handle[1])
 
     def _again(self, t: int, content: bytes) -> bool:
         index = self._find(t)
-        if index is None or self._record(index)[:-SEAL] != content:
+        if index is None or self._kept().sound(index)[:-SEAL] != content:
             last = f"{self.last}, the last time step of {self._where}"
             raise _check.fail("t", f"after {last}, or have the same bits as there", t)
         return True
@@ -236,37 +253,26 @@ class Trajectory:
         return index if index < count and self._time(index) == t else None
 
     def _time(self, index: int) -> int:
-        return int.from_bytes(self._begun(index, HEAD), "little")
+        return int.from_bytes(self._kept().read(index, HEAD), "little")
 
-    def _record(self, index: int) -> bytes:
-        record = self._begun(index)
-        if hashlib.sha256(record[:-SEAL]).digest() != record[-SEAL:]:
-            raise CorruptError(
-                f"{self._where} was changed after it was written: record {index} fails its SHA-256."
-            )
-        return record
-
-    def _begun(self, index: int, size: int = 0) -> bytes:
-        """The first bytes of a record, or all of them."""
-        manifest = self.manifest() or {}
-        segment, place = divmod(index, manifest["per_segment"])
-        return self._read(segment, place * manifest["record"], size or manifest["record"])
-
-    def _read(self, segment: int, offset: int, size: int) -> bytes:
-        with open(self._name(segment), "rb") as file:
-            file.seek(offset)
-            return file.read(size)
-
-    def _name(self, segment: int) -> Path:
-        return self.path / f"{segment:06d}.records"
+    def _kept(self) -> Segments:
+        """The records, when there is a manifest."""
+        if self._segments is None:
+            sizes = [(self.manifest() or {})[name] for name in ("record", "per_segment")]
+            self._segments = Segments(self._where, self.path, *sizes)
+        return self._segments
 
 
 def _numbers(where: str, manifest: dict[str, Any]) -> dict[str, Any]:
     """The manifest, if it has what finding a record needs."""
-    leaves.listed(where, manifest)
+    least = HEAD + SEAL + leaves.size(where, leaves.listed(where, manifest))
     numbers = [manifest.get(key) for key in ("every", "record", "per_segment")]
     if not all(type(number) is int and number > 0 for number in numbers):
         raise CorruptError(
             f"{where} must have whole numbers every, record and per_segment in its manifest."
+        )
+    if not least <= manifest["record"] <= least + 8 + manifests.LIMIT:
+        raise CorruptError(
+            f"{where} has records of {manifest['record']} bytes, but its tree needs {least}."
         )
     return manifest

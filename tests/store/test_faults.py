@@ -200,37 +200,6 @@ def entry(begin, end, dtype="F32", shape=(4,)):
     return {"dtype": dtype, "shape": list(shape), "data_offsets": [begin, end]}
 
 
-HOSTILE = {
-    "nothing": b"",
-    "short": b"\1\2",
-    "huge header": (2**62).to_bytes(8, "little") + bytes(100),
-    "negative header": b"\xff" * 8 + bytes(100),
-    "header beyond the file": (200).to_bytes(8, "little") + b"{}",
-    "overlap": hostile_header(
-        {"['n']": entry(0, 16), "b": entry(8, 24), "c": entry(24, 64, "U8", [40])}
-    ),
-    "same bytes": hostile_header({"a": entry(0, 64, "U8", [64]), "b": entry(0, 64, "U8", [64])}),
-    "gap": hostile_header({"a": entry(0, 16), "b": entry(48, 64)}),
-    "beyond": hostile_header({"a": entry(0, 2**40, "U8", [2**40])}),
-    "wrong size": hostile_header({"a": entry(0, 64, "F32", [17])}),
-    "negative": hostile_header({"a": entry(-64, 0)}),
-    "impossible shape": hostile_header(
-        {"a": entry(0, 64, "U8", [64]), "b": entry(0, 0, "U8", [0, 2**62])}
-    ),
-    "many dimensions": hostile_header({"a": entry(0, 64, "U8", [1] * 100 + [64])}),
-    "unknown dtype": hostile_header({"a": entry(0, 64, "O", [8])}),
-    "float shape": hostile_header({"a": entry(0, 64, "U8", [64.0])}),
-    "a key twice": hostile_header(
-        b'{"a":{"dtype":"U8","shape":[64],"data_offsets":[0,64]},"a":{}}'
-    ),
-    "deep": hostile_header(b"[" * 1_000_000),
-    "deep objects": hostile_header(b'{"a":' * 500_000),
-    "not text": hostile_header(b"\xff\xfe{}"),
-    "a list": hostile_header(b"[]"),
-    "huge number": hostile_header(b"1" * 100_000),
-}
-
-
 def seal(kind="checkpoint", **content):
     """A manifest of a forger who knows how to make checksums match."""
     return manifests.render(kind, content)
@@ -243,17 +212,6 @@ def forge(path, content, tree=()):
     (path / manifests.NAME).write_bytes(
         seal(files=said, tree=list(tree), flags={"finite": True}, config=None)
     )
-
-
-@pytest.mark.parametrize("name", HOSTILE)
-def test_hostile_tensors_are_refused_in_little_memory(tmp_path, name):
-    forge(tmp_path / "a", HOSTILE[name])
-    assert peak(lambda: refused(tmp_path / "a")) < 32 * 2**20
-
-
-def test_large_memory_is_seen():
-    """The negative control."""
-    assert peak(lambda: np.ones(64 * 2**20, np.uint8)) > 32 * 2**20
 
 
 def peak(action):

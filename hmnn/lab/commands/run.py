@@ -44,7 +44,7 @@ def run(
     out: Annotated[
         Path | None, Option(help="Output folder; runs/NAME-PROFILE-SEED by default.")
     ] = None,
-    overwrite: Annotated[bool, Option(help="Write into a folder that exists.")] = False,
+    overwrite: Annotated[bool, Option(help="Begin anew in the folder of an earlier run.")] = False,
     resume: Annotated[Path | None, Option(help="Folder of a stopped run, to go on with.")] = None,
     workers: Workers = None,
     track: Annotated[

@@ -74,7 +74,7 @@ def _show(title: str, found: dict[str, Any]) -> None:
 
 def _folder(path: Path, storage: str | None) -> Path:
     """A folder that is new, empty, or that of a search."""
-    ours = {"search.json"} if storage else {"search.json", "search.journal", "search.journal.lock"}
+    ours = {"search.json", *(() if storage else search.JOURNAL)}
     names = [file.name for file in runs.made(path).iterdir() if file.name[0] != "."]
     if others := [name for name in names if name not in ours]:
         got = f"{str(path)!r} with {others[0]!r}"
