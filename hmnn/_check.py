@@ -1,7 +1,9 @@
 """Checks at the door, with one wording: the parameter, what is allowed, what came."""
 
 import math
+import os
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,8 +16,17 @@ class DivergenceError(RuntimeError):
 
 
 def fail(name: str, allowed: str, value: Any) -> ValueError:
-    """Word an error: "memory must be in [0, 1]. Got 1.3."."""
-    return ValueError(f"{name} must be {allowed}. Got {value!r}.")
+    """Word an error, in one line: "memory must be in [0, 1]. Got 1.3."."""
+    return ValueError(f"{name} must be {allowed}. Got {shown(value)}.")
+
+
+def shown(value: Any) -> str:
+    """A value in one line of at most 500 characters."""
+    try:
+        words = " ".join(repr(value).split())
+    except Exception:  # Python itself does not write out whole numbers of 5000 digits
+        words = f"one of the class {type(value).__name__}"
+    return words if len(words) <= 500 else f"{words[:497]}..."
 
 
 def number(name: str, value: Any, allowed: str, holds: Callable[[float], bool]) -> float:
@@ -59,6 +70,21 @@ def choice(name: str, value: Any, allowed: Iterable[str]) -> str:
     if not isinstance(value, str) or value not in words:
         raise fail(name, "one of " + ", ".join(repr(w) for w in words), value)
     return value
+
+
+def path(value: Any) -> Path:
+    """A place on disk, without links on the way."""
+    try:
+        return Path(os.path.realpath(os.fsdecode(value)))
+    except (TypeError, ValueError, OSError):
+        raise fail("path", "the name of a place on disk", value) from None
+
+
+def widened(values: Any) -> Any:
+    """An array of bfloat16 or its kin, which NumPy's functions refuse, in single precision."""
+    kind = getattr(getattr(values, "dtype", None), "type", None)
+    ours = getattr(kind, "__module__", None) == "ml_dtypes"
+    return np.asarray(values, np.float32) if ours else values
 
 
 def finite(name: str, value: np.ndarray, where: str = "") -> None:

@@ -54,6 +54,7 @@ class HMNNClassifier(ClassifierMixin, StreamEstimator):
     @whole
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:  # noqa: N803 - scikit-learn's name
         """Forget everything and learn all rows as one time step, whatever their order."""
+        self.__dict__.pop("state_", None)
         x, y = self._checked(X, y, reset=True)
         self.classes_ = np.unique(y)
         self.state_ = self._fitted(x, self._indices(y), sample_weight)
@@ -158,7 +159,13 @@ class HMNNClassifier(ClassifierMixin, StreamEstimator):
         self.state_ = growth.grown(learned, old, self._filter(), len(learned.x.number), places)
 
     def _indices(self, y: ndarray) -> ndarray:
-        places = np.searchsorted(self.classes_, y)
+        if not len(self.classes_):
+            raise _check.fail("classes", "one at least", [])
+        try:
+            places = np.searchsorted(self.classes_, y)
+        except TypeError:  # labels of kinds that have no order
+            allowed = f"of the kind of the classes {self.classes_.tolist()}"
+            raise _check.fail("y", allowed, y[:5].tolist()) from None
         places[places == len(self.classes_)] = 0
         if (self.classes_[places] != y).any():
             unseen = np.setdiff1d(y, self.classes_)[:5].tolist()

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy import ndarray
 
-from hmnn import _check
+from hmnn import _check, _fork
 from hmnn._types import Number
 from hmnn.core import kernels
 from hmnn.core.prediction import Prediction
@@ -86,6 +86,8 @@ class DictionaryModel:
         return files.load_rows(cls, path)
 
     def __getstate__(self) -> dict[str, Any]:
+        if _fork.forked:  # a deep copy computes
+            raise _fork.hang()
         return self.__dict__ | {"_built": None}  # compiled programs are made again
 
     def _filter(self) -> StreamFilter:

@@ -1,7 +1,6 @@
 """Estimators on disk, of both doors: words as JSON, what was learned as arrays, and no code."""
 
 import json
-import os
 from collections.abc import Callable
 from pathlib import Path
 from types import NoneType
@@ -9,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from hmnn import _check, _tree, store
+from hmnn import _check, _fork, _tree, store
 from hmnn.estimators import tables
 from hmnn.estimators.learned import Learned
 from hmnn.methods.streams import Settings
@@ -44,7 +43,9 @@ def loaded(
     Returns:
         The estimator and what it had learned.
     """
-    place = Path(os.path.realpath(path))
+    if _fork.forked:  # to build an estimator computes
+        raise _fork.hang()
+    place = _check.path(path)
     manifest, arrays = checkpoints.read(place)
     where, tree = f"{str(place)!r}", manifest["tree"]
     saved = leaves.plain(where, tree, arrays)
@@ -69,6 +70,8 @@ def loaded(
 
 def save_rows(model: Any, path: Any) -> Path:
     """Write a model that learns row by row, with the rows that wait."""
+    if _fork.forked:  # to look whether all is finite computes
+        raise _fork.hang()
     waiting = model._waiting
     names = [name for name in (*Settings._fields, *OWN) if name in vars(model)]
     settings = {name: plain(name, getattr(model, name)) for name in names}

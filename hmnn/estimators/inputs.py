@@ -7,16 +7,18 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
-from sklearn.utils.validation import check_array, check_X_y, validate_data
+from sklearn.utils.validation import check_array, check_X_y
 
 from hmnn import _check
 from hmnn.estimators import frames, growth, tables
 from hmnn.estimators.tables import Encoded, Kinds
+from hmnn.estimators.validation import validated
 
 COLUMNS = ("fixed", "grow")
 FEWEST = 8
 """A network that may have to grow has inputs for so many columns at least."""
-NUMBERS: dict[str, Any] = {"dtype": np.float64, "ensure_all_finite": "allow-nan"}
+MISSING = "allow-nan"
+NUMBERS: dict[str, Any] = {"dtype": np.float64, "ensure_all_finite": MISSING}
 
 
 class Places(NamedTuple):
@@ -45,9 +47,7 @@ def pairs(
     known = None if simple else _known(model, reset)
     given = None if known is None else _columns(model, X, known, learn=True)
     if known is None or given is None:
-        x, y = validate_data(model, X, y, reset=reset, y_numeric=y_numeric, **NUMBERS)
-        if not np.abs(x).max() <= _check.LARGEST:  # or NaN somewhere
-            fitting("X", x)
+        x, y = validated(model, X, reset, y=y, y_numeric=y_numeric, ensure_all_finite=MISSING)
         if reset and "_places" in model.__dict__:
             model._places = None
         return x, y
@@ -95,45 +95,10 @@ def questions(model: Any, X: Any) -> Float[ndarray, "rows columns"]:  # noqa: N8
     known = None if simple else _known(model, reset=False)
     given = None if known is None else _columns(model, X, known, learn=False)
     if known is None or given is None:
-        x = validate_data(model, X, reset=False, **NUMBERS)
-        if not np.abs(x).max() <= _check.LARGEST:
-            fitting("X", x)
-        return x
+        return validated(model, X, reset=False, ensure_all_finite=MISSING)
     found = tables.encoded(known.kinds, given, model.dates, learn=False)
     x = tables.placed(found.columns, known.places, (len(X), known.inputs))
     return check_array(x, estimator=model, **NUMBERS)
-
-
-def fitting(name: str, values: ndarray) -> ndarray:
-    """Refuse numbers that single precision, in which the network computes, does not have."""
-    wrong = np.argwhere(np.abs(values) > _check.LARGEST)
-    if len(wrong):
-        row = int(wrong[0][0])
-        raise ValueError(
-            f"{name} must fit in float32. Got {np.ravel(values[row])[:5]} in row {row}."
-        )
-    return values
-
-
-def weights(sample_weight: Any, rows: int) -> ndarray:
-    """One weight a row, of which one at least is positive."""
-    if sample_weight is None:
-        return np.ones(rows)
-    allowed = f"{rows} numbers that are not negative, one for each row"
-    try:
-        weight = np.asarray(sample_weight, np.float64)
-    except (TypeError, ValueError):
-        raise _check.fail("sample_weight", allowed, sample_weight) from None
-    if weight.ndim > 1 or weight.shape not in ((), (rows,)):
-        raise _check.fail("sample_weight", allowed, f"the shape {weight.shape}")
-    weight = np.array(np.broadcast_to(weight, (rows,)))
-    if not np.isfinite(weight).all() or (weight < 0).any():
-        raise _check.fail(
-            "sample_weight", allowed, weight[~(np.isfinite(weight) & (weight >= 0))][:5]
-        )
-    if not (weight > 0).any():
-        raise _check.fail("sample_weight", "positive for one row at least", "zeros")
-    return weight
 
 
 def _known(model: Any, reset: bool) -> Places:

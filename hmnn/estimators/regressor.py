@@ -19,6 +19,7 @@ from hmnn.estimators.equal_rows import WeightedRows
 from hmnn.estimators.known_columns import Move, Scaler
 from hmnn.estimators.learned import Learned, log_density
 from hmnn.estimators.scikit import StreamEstimator, Uncertainty
+from hmnn.estimators.validation import fitting
 from hmnn.estimators.whole import whole
 from hmnn.methods.padding import default_float
 
@@ -33,6 +34,7 @@ class HMNNRegressor(RegressorMixin, StreamEstimator):
     @whole
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:  # noqa: N803 - scikit-learn's name
         """Forget everything and learn all rows as one time step, whatever their order."""
+        self.__dict__.pop("state_", None)
         x, y = self._checked(X, y, reset=True)
         self.state_ = self._fitted(x, y, sample_weight)
         return self
@@ -97,7 +99,7 @@ class HMNNRegressor(RegressorMixin, StreamEstimator):
         in_turn: bool = False,
     ) -> tuple[ndarray, ndarray]:
         x, y = inputs.pairs(self, X, y, reset, in_turn, y_numeric=True)
-        y = inputs.fitting("y", y.astype(np.float64))
+        y = fitting("y", _numbers(y))
         if not self._scales():
             self._filter().check(y)
         return x, y
@@ -149,6 +151,13 @@ class HMNNRegressor(RegressorMixin, StreamEstimator):
 def _joined(parts: list[tuple[ndarray, ndarray]]) -> tuple[ndarray, ndarray]:
     mean, std = (np.concatenate(part) for part in zip(*parts, strict=True))
     return mean, std
+
+
+def _numbers(y: ndarray) -> ndarray:
+    try:
+        return y.astype(np.float64)
+    except (TypeError, ValueError):
+        raise _check.fail("y", "made of numbers", y[:5].tolist()) from None
 
 
 def _moments(told: Prediction) -> tuple[ndarray, ndarray]:

@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from hmnn import _check, store
+from hmnn import _check, _fork, store
 from hmnn._types import Number
 from hmnn.core import kernels
 from hmnn.core.filtering import Info, State
@@ -21,6 +21,7 @@ from hmnn.estimators.carrying import carried
 from hmnn.estimators.equal_rows import WeightedRows
 from hmnn.estimators.known_columns import Move, Scaler
 from hmnn.estimators.learned import Learned, drift, nothing
+from hmnn.estimators.validation import weights
 from hmnn.estimators.whole import whole
 from hmnn.methods import streams
 from hmnn.methods.padding import default_float
@@ -29,6 +30,9 @@ from hmnn.methods.streams import Settings, StreamFilter
 PARTS = ("network", "likelihood", "kernel", "family")
 """Parameters that may hold functions: a file does not keep them, `load` is given them again."""
 _settings = attrgetter(*Settings._fields)
+FORM = ("hidden", "network", "likelihood")
+"""Parameters without which what was learned means nothing."""
+_form = attrgetter(*FORM)
 
 
 class Uncertainty(NamedTuple):
@@ -125,6 +129,7 @@ class StreamEstimator(BaseEstimator):
     def save(self, path: Any) -> Path:
         """Write the estimator to a directory, whole and verified; loading it runs no code."""
         check_is_fitted(self, "state_")
+        self._filter()  # refuses parameters that do not fit what was learned
         given = self.get_params(deep=False)
         plain = {name: files.plain(name, given[name]) for name in given if name not in PARTS}
         names, classes = (getattr(self, name, None) for name in ("feature_names_in_", "classes_"))
@@ -175,22 +180,39 @@ class StreamEstimator(BaseEstimator):
         return estimator
 
     def __getstate__(self) -> dict[str, Any]:
+        if _fork.forked:  # a deep copy computes
+            raise _fork.hang()
         state = dict(super().__getstate__())
         state.pop("_built", None)  # compiled programs are made again
         return state
 
     def _filter(self) -> StreamFilter:
         """The filter of these parameters, built again only if one has changed."""
+        if type(self.standardise) not in (bool, np.bool_):
+            raise _check.fail("standardise", "True or False", self.standardise)
         known = self.__dict__.get("_places")
         columns = self.n_features_in_ if known is None else known.inputs
         wanted = (*_settings(self), columns, *self._targets())
         built = self.__dict__.get("_built")
-        if built is None or built[0] != wanted:
-            if not isinstance(self.standardise, bool | np.bool_):
-                raise _check.fail("standardise", "True or False", self.standardise)
+        try:
+            fits = built is not None and built[0] == wanted
+        except ValueError:  # an array does not say whether it has changed
+            fits = False
+        if built is None or not fits:
+            self._check_form()
             built = wanted, streams.build(Settings(*wanted[:-3]), *wanted[-3:])
             self._built = built
         return built[1]
+
+    def _check_form(self) -> None:
+        """Refuse another network than that of what was learned."""
+        if "state_" not in self.__dict__:
+            self._learned_by = _form(self)
+        for name, old in zip(FORM, self.__dict__.get("_learned_by", ()), strict=False):
+            new = getattr(self, name)
+            if old is not new and (isinstance(new, ndarray) or old != new):
+                allowed = f"{old!r}, as when learning began; `fit` begins anew"
+                raise _check.fail(name, allowed, new)
 
     def _targets(self) -> tuple[int, str]:
         """How many outputs the network needs, and which likelihood."""
@@ -213,14 +235,14 @@ class StreamEstimator(BaseEstimator):
 
     def _fitted(self, x: ndarray, y: ndarray, sample_weight: Any) -> Learned:
         """All rows at once, whatever their order, from nothing."""
-        weight, order = inputs.weights(sample_weight, len(x)), np.lexsort((y, *x.T))
+        weight, order = weights(sample_weight, len(x)), np.lexsort((y, *x.T))
         return self._learn(x[order], y[order], weight[order], self._start(), settle=True)
 
     def _learn(
         self, x: ndarray, y: ndarray, sample_weight: Any, before: Learned, settle: bool = False
     ) -> Learned:
         """One time step with checked rows; y as the network has it, but not standardised."""
-        rows, how = WeightedRows(x, y, inputs.weights(sample_weight, len(x))), self._filter()
+        rows, how = WeightedRows(x, y, weights(sample_weight, len(x))), self._filter()
         if len(x) > 1:
             rows = equal_rows.merged(rows)
         if len(rows.x) == 1 and rows.weight[0] == 1.0 and how.descends_from > 1 and not settle:
@@ -257,6 +279,8 @@ class StreamEstimator(BaseEstimator):
 
     def _told(self, X: Any, ahead: int = 1, read: bool = False) -> tuple[Prediction, Learned]:  # noqa: N803 - scikit-learn's name
         """What is said of new rows, which may have been read before, and what it was said from."""
+        if _fork.forked:
+            raise _fork.hang()
         if "state_" not in self.__dict__:
             check_is_fitted(self, "state_")
         now = object.__new__(type(self))  # the model may learn, and grow, while it is asked

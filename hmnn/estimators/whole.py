@@ -5,11 +5,14 @@ one finished state and never waits; the river door, whose predictions learn the 
 takes its calls in turn.
 """
 
+import os
 from collections.abc import Callable
 from functools import wraps
 from threading import Lock, RLock
 from typing import Any
 from weakref import WeakKeyDictionary
+
+from hmnn import _fork
 
 _locks: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
 """The lock of every estimator: not a part of it, so that no copy and no file has it."""
@@ -21,6 +24,8 @@ def whole(method: Callable[..., Any]) -> Callable[..., Any]:
 
     @wraps(method)
     def safe(self: Any, *args: Any, **named: Any) -> Any:
+        if _fork.forked:
+            raise _fork.hang()
         with _finding:
             lock = _locks.setdefault(self, RLock())
         with lock:
@@ -33,3 +38,14 @@ def whole(method: Callable[..., Any]) -> Callable[..., Any]:
             return self if result is draft else result
 
     return safe
+
+
+def _let_go() -> None:
+    """In a forked child: whoever held a lock is not there to give it back."""
+    global _finding
+    _finding = Lock()
+    _locks.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_let_go)

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import jax
 from jaxtyping import Array, PyTree
 
-from hmnn import _check
+from hmnn import _check, _fork
 from hmnn._types import Batch, Number
 from hmnn.core import filtering
 from hmnn.core.cpu import layout
@@ -80,9 +80,13 @@ def assembled(parts: Filter, points: tuple[str, ...] = POINTS) -> Method:
     stepped = in_stages if getattr(parts.projection, "staged", False) else step
 
     def checked_init(key: Any) -> State:
+        if _fork.forked:
+            raise _fork.hang()
         return init(parts, arguments.key(key))
 
     def checked_step(state: State, data: Any) -> tuple[State, Info | None]:
+        if _fork.forked:
+            raise _fork.hang()
         if data is None:
             return rest(parts, state), None
         t = int(state.t) + 1
@@ -96,6 +100,8 @@ def assembled(parts: Filter, points: tuple[str, ...] = POINTS) -> Method:
     def checked_predict(
         state: State, x: Any, point: str = "mean", samples: Number = 0, level: Number = 0.95
     ) -> Prediction:
+        if _fork.forked:
+            raise _fork.hang()
         _check.choice("point", point, points)
         level = _check.number("level", level, "in (0, 1)", lambda v: 0 < v < 1)
         samples = _check.count("samples", samples, least=1 if point == "sampled" else 0)

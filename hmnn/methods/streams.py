@@ -14,6 +14,7 @@ from hmnn import _check
 from hmnn._types import Batch, Number, Scalar
 from hmnn.core import kernels
 from hmnn.core.filtering import Filter, Info, State
+from hmnn.core.likelihoods import Likelihood, OfClasses
 from hmnn.core.prediction import Prediction, Question
 from hmnn.core.projections.matched import MatchedDescent
 from hmnn.methods import arguments, method, padding
@@ -208,7 +209,8 @@ def build(settings: Settings, columns: int, outputs: int, likelihood: str) -> St
 def _build(settings: Settings, columns: int, outputs: int, likelihood: str) -> StreamFilter:
     projection = _check.choice("projection", settings.projection, PROJECTIONS)
     classes = likelihood in ("bernoulli", "categorical")
-    if projection == "natural" and settings.keep != 1:
+    drops = np.ndim(settings.keep) > 0 or settings.keep != 1
+    if projection == "natural" and drops:
         raise _check.fail("keep", "1 with projection='natural', which drops nothing", settings.keep)
     network = (
         mlp(columns, settings.hidden, outputs) if settings.network is None else settings.network
@@ -235,6 +237,8 @@ def _build(settings: Settings, columns: int, outputs: int, likelihood: str) -> S
         raise _check.fail(
             "network", f"one of {outputs} outputs, as these targets need", f"{found} outputs"
         )
+    if likelihood != "learned_gaussian":
+        _check_classes(law, outputs)
     parts = Filter(
         network.init,
         network.apply,
@@ -246,10 +250,19 @@ def _build(settings: Settings, columns: int, outputs: int, likelihood: str) -> S
     few = jax.tree.map(jnp.asarray, replace(parts, family=None))
     many = jax.tree.map(jnp.asarray, replace(parts, projection=MatchedDescent(closed, wide)))
     never = 2**31
-    drops = settings.keep != 1 or settings.family is not None
-    start = {"auto": MANY if drops else never, "gradient": 1, "natural": never}[projection]
+    descends = drops or settings.family is not None
+    start = {"auto": MANY if descends else never, "gradient": 1, "natural": never}[projection]
     share = COLD if classes else 1.0
     return StreamFilter(few, many, outputs, start, share, classes, settings.network is None)
+
+
+def _check_classes(law: Likelihood, outputs: int) -> None:
+    """Refuse a likelihood that does not tell a probability of each class."""
+    found, classes = None, max(2, outputs)
+    if isinstance(law, OfClasses):
+        found = jax.eval_shape(law.probabilities, jnp.zeros((1, outputs))).shape[1]
+    if found != classes:
+        raise _check.fail("likelihood", f"one of {classes} classes from {outputs} outputs", law)
 
 
 def _filled(values: ndarray, size: int) -> ndarray:

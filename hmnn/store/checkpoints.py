@@ -43,7 +43,7 @@ def save(
         finite: whether floating-point arrays must be finite, now and when the state is loaded.
         files: the operations on files.
     """
-    path = Path(os.path.realpath(path))
+    path = _check.path(path)
     _ours(path)
     listed, arrays = leaves.describe(state)
     buffers = tensors.pack(arrays)
@@ -72,7 +72,7 @@ def load(path: Any, like: Any = None, config: dict[str, Any] | None = None) -> A
             from a file would run code. A part of `like` that is `...` gets that plain form too.
         config: what the config that it was saved with must say, such as whose state it is.
     """
-    path = Path(os.path.realpath(path))
+    path = _check.path(path)
     manifest, arrays = read(path)
     said = manifest["config"] if isinstance(manifest["config"], dict) else {}
     for name, value in json.loads(json.dumps(config or {})).items():
@@ -105,7 +105,7 @@ def written(path: Path) -> bool:
 
 def exists(path: Any) -> bool:
     """Whether there is something to load at `path`, also after its writer was killed."""
-    return place(Path(os.path.realpath(path))).exists()
+    return place(_check.path(path)).exists()
 
 
 def place(path: Path) -> Path:

@@ -1,9 +1,9 @@
 """What a checkpoint or a trajectory holds, in words and numbers, after verifying all of it."""
 
-import os
 from pathlib import Path
 from typing import Any
 
+from hmnn import _check
 from hmnn.store import checkpoints
 from hmnn.store.manifests import NAME
 from hmnn.store.trajectories import Trajectory
@@ -11,7 +11,7 @@ from hmnn.store.trajectories import Trajectory
 
 def inspect(path: Any) -> dict[str, Any]:
     """Kind, time step, config, arrays, sizes and versions; an error if a checksum fails."""
-    folder = Path(os.path.realpath(path))
+    folder = _check.path(path)
     trajectory = any(folder.glob("*.records")) if (folder / NAME).exists() else False
     return _trajectory(folder) if trajectory else _checkpoint(folder)
 

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.tree_util import DictKey, FlattenedIndexKey, GetAttrKey, SequenceKey
 
+from hmnn import _fork
 from hmnn.store.manifests import CorruptError
 from hmnn.store.tensors import CODES
 
@@ -214,12 +215,18 @@ def _value(leaf: Leaf, array: np.ndarray | None, template: Any) -> Any:
     if array is None:
         return float(leaf["value"]) if leaf["dtype"] == "float" else leaf["value"]
     if leaf["kind"] == "key":
+        if _fork.forked:
+            raise _fork.hang()
         return jax.random.wrap_key_data(jnp.array(array), impl=leaf["dtype"])
     if leaf["dtype"].startswith(">"):
         array = array.astype(array.dtype.newbyteorder(">"))
     if isinstance(template, np.generic):
         return array[()]
-    return array if template is None or isinstance(template, np.ndarray) else jnp.array(array)
+    if template is None or isinstance(template, np.ndarray):
+        return array
+    if _fork.forked:
+        raise _fork.hang()
+    return jnp.array(array)
 
 
 def _flatten(tree: Any) -> tuple[list[tuple[Any, Any]], Any]:

@@ -28,6 +28,11 @@ from hmnn.core.prediction import Outlook, Prediction, Question
 JOINT = 32
 """How many rows are taken together: one solve of so many unknowns, the network made linear at one
 point."""
+UNKNOWNS = 1024
+"""Rows times outputs of a lot are at most so many, or it is one row: with many outputs fewer rows
+are taken together, as memory and time grow with the square and the cube."""
+DIRECTIONS = 64
+"""Outputs whose gradients are held at the same time in a prediction."""
 FIRST = 2**31 - 1
 """Folded into the key for the network's own initial weights; time steps fold in t."""
 
@@ -100,8 +105,7 @@ class Natural:
         if batch.x.shape[0] == 1:
             (law, noise), outlook = one((prior, state.noise), batch)
             return Corrected(law, (), noise, outlook)
-        lots = _cut(batch, min(self.joint, batch.x.shape[0]))
-
+        lots = _cut(batch, min(self.joint, batch.x.shape[0], _at_once(parts, batch.x)))
         (law, noise), _ = jax.lax.scan(one, (prior, state.noise), lots)
         return Corrected(law, (), noise, self.outlook(parts, prior, batch.x))
 
@@ -149,10 +153,16 @@ class Natural:
 
         def one(row: Array) -> Outlook:
             outputs, pull = _linear(parts.apply, law.mean, unravel, row)
-            jacobian = jax.vmap(pull)(jnp.eye(outputs.size, dtype=outputs.dtype))
-            return Outlook(outputs, self.spread * ((jacobian**2) @ law.variance))
+            directions = jnp.eye(outputs.size, dtype=outputs.dtype)
+            if outputs.size <= DIRECTIONS:
+                spread = (jax.vmap(pull)(directions) ** 2) @ law.variance
+            else:
+                spread = jax.lax.map(
+                    lambda d: pull(d) ** 2 @ law.variance, directions, batch_size=DIRECTIONS
+                )
+            return Outlook(outputs, self.spread * spread)
 
-        return jax.lax.map(one, x, batch_size=16)
+        return jax.lax.map(one, x, batch_size=min(16, _at_once(parts, x)))
 
     def _level(self, parts: Filter) -> Float[Array, " size"]:
         """What the variance of the outputs' biases (the last leaf, if a vector) gains extra."""
@@ -173,6 +183,12 @@ def weights_of(parts: Filter, law: Moments) -> tuple[Weights, Weights]:
     """The means and the variances as trees like the weights."""
     unravel = ravel_pytree(parts.weights())[1]
     return unravel(law.mean), unravel(law.variance)
+
+
+def _at_once(parts: Filter, x: Float[Array, "rows *x"]) -> int:
+    """How many rows make at most `UNKNOWNS` outputs."""
+    outputs = jax.eval_shape(parts.apply, parts.weights(), x[:1])
+    return max(1, UNKNOWNS // max(1, outputs.size))
 
 
 def _cut(batch: Batch, joint: int) -> Batch:

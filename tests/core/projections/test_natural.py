@@ -188,3 +188,48 @@ def test_the_noise_is_found_from_residuals():
     assert float(parts.given(state.noise).scale) == 1.0
     after, _, _ = compiled(ONCE)(filtering.rows)(parts, state, rows_of(x, y))
     assert 0.18 < float(parts.given(after.noise).scale) < 0.33
+
+
+def many_classes(classes, rows):
+    """A filter for many classes, its first state, and rows of them."""
+    parts = parts_of(mlp(2, (3,), classes), likelihoods.categorical(), kernels.jump())
+    rng = np.random.default_rng(0)
+    batch = Batch(rng.normal(size=(rows, 2)), rng.integers(classes, size=rows), np.ones(rows))
+    return parts, filtering.init(parts, jax.random.key(0)), jax.tree.map(jnp.asarray, batch)
+
+
+def test_many_outputs_are_looked_at_in_turn_and_say_the_same():
+    parts, state, batch = many_classes(classes=150, rows=9)
+    _, unravel = jax.flatten_util.ravel_pytree(parts.weights())
+    law = state.posterior
+    outlook = jax.jit(parts.projection.outlook)(parts, law, batch.x)
+    jacobian = jax.jacobian(lambda w: parts.apply(unravel(w), batch.x))(law.mean)
+    np.testing.assert_allclose(outlook.spread, jacobian**2 @ law.variance, rtol=1e-10)
+    in_lots_of_six = replace(parts, projection=hmnn.natural(joint=1024 // 150))
+    step = compiled(ONCE)(filtering.step)
+    after, other = (step(p, state, batch)[0].posterior for p in (parts, in_lots_of_six))
+    np.testing.assert_array_equal(after.mean, other.mean)
+
+
+def reserved(classes, rows):
+    """Megabytes that a compiled prediction, and a time step, of so many classes and rows need."""
+    parts, state, batch = many_classes(classes, rows)
+
+    def predict(state, batch):
+        return parts.projection.predict(parts, state, batch.x, Question("mean", 0, 0.95))
+
+    def step(state, batch):
+        return filtering.step(parts, state, batch)
+
+    programs = [jax.jit(f).lower(state, batch).compile() for f in (predict, step)]
+    return [program.memory_analysis().temp_size_in_bytes / 1e6 for program in programs]
+
+
+def test_memory_for_many_classes_is_bounded(monkeypatch):
+    """The control: all rows of a lot together, whatever the number of outputs."""
+    assert max(reserved(classes=600, rows=256)) < 100
+    monkeypatch.setattr(natural, "UNKNOWNS", 10**9)
+    monkeypatch.setattr(natural, "DIRECTIONS", 10**9)
+    free = reserved(classes=600, rows=256)
+    assert min(free) > 200
+    assert max(free) > 2000
