@@ -103,7 +103,8 @@ def beside(scaler: Scaler, x: Float[ndarray, "rows columns"]) -> Float[ndarray, 
     """Each row against all rows learned and itself, or by the map that is held."""
     there = np.isfinite(x)
     base = np.where((scaler.number == 0) & there, x, scaler.mean)  # a first value is its own mean
-    d = np.where(there, _drawn_in(scaler, x) - base, 0.0)
+    low, high = _edges(scaler.number, scaler.mean, scaler.variance)
+    d = np.where(there, np.clip(x, low, high) - base, 0.0)
     kept = np.where(there, scaler.keep, 1.0)
     now = _moments(
         kept * scaler.number + there, d, kept * scaler.number * scaler.variance + d**2, base

@@ -237,7 +237,7 @@ def _build(settings: Settings, columns: int, outputs: int, likelihood: str) -> S
         raise _check.fail(
             "network", f"one of {outputs} outputs, as these targets need", f"{found} outputs"
         )
-    if likelihood != "learned_gaussian":
+    if classes:
         _check_classes(law, outputs)
     parts = Filter(
         network.init,
