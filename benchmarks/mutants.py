@@ -1,10 +1,10 @@
 """Small mistakes put into the package on purpose: do the tests notice?
 
 `python benchmarks/mutants.py [--only NAME ...] [--list] [--json]`. The mistakes stand in
-`benchmarks/mutants.toml`, each with the tests that should fail because of it. Every one is made in a
-temporary copy of the repository, in which only those tests run; before that, all of them must pass
-there. The exit code is 1 if less than nine in ten are noticed. An edit that does not apply exactly
-once is an error. All of them take about a quarter of an hour on one core.
+`benchmarks/mutants.toml`, each with the tests that should fail because of it. Every one is made in
+a temporary copy of the repository, in which only those tests run; before that, all of them must
+pass there. The exit code is 1 if less than nine in ten are noticed. An edit that does not apply
+exactly once is an error. All of them take about a quarter of an hour on one core.
 """
 
 import argparse
