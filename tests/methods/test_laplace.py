@@ -144,6 +144,18 @@ def test_newton_finds_the_mode_from_far_away():
     assert int(info.iterations) < 50
 
 
+def test_at_the_mode_data_and_prior_pull_alike(float64):
+    rng = np.random.default_rng(7)
+    x, scale = rng.normal(size=(30, 2)), 0.3
+    y = (x[:, 0] > 0).astype(int)
+    method = build(hmnn.linear(2, bias=False), "bernoulli", kernels.static(), scale)
+    state, _ = method.step(method.init(0), Dataset(x, y))
+    w = np.asarray(state.posterior.mean)
+    data = x.T @ (y - 1 / (1 + np.exp(-x @ w)))
+    np.testing.assert_allclose(data, w / scale**2, atol=1e-3)
+    assert np.abs(data).max() > 1  # neither pulls in vain
+
+
 def test_newton_does_not_overshoot_where_rates_explode():
     """A whole step from 0 would take the log rate of 1000 counts to 999."""
     projection = hmnn.laplace_projection(initial_scale=100.0)
