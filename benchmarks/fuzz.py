@@ -55,7 +55,8 @@ class SklearnDoor:
     def good(self) -> Any:
         """Rows and a question that must be taken."""
         x = odd.plain(self.rng, 8)
-        classes = {"classes": self.labels} if self.labels else {}
+        first = self.labels and not hasattr(self.model, "classes_")
+        classes = {"classes": self.labels} if first else {}
         self.model.partial_fit(x, odd.target(self.rng, 8, self.labels), **classes)
         return self.model.predict(x)
 

@@ -13,7 +13,7 @@ import pytest
 from pages import PAGES, ROOT, blocks
 from PIL import Image
 
-LINKED = [*PAGES, ROOT / "CHANGELOG.md"]
+LINKED = [*PAGES, ROOT / "CHANGELOG.md", ROOT / "SECURITY.md"]
 SUBROOMS = ("methods", "networks", "estimators", "evaluate", "data", "store", "lab")
 ROOMS = ["hmnn", *(f"hmnn.{room}" for room in SUBROOMS)]
 WHOLE = ["hmnn.metrics", "hmnn.estimators.river"]

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT / "benchmarks"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
 
 import mutants  # noqa: E402 - from the folder above
 
+ROOT = Path(__file__).resolve().parents[1]
 LISTED = mutants.listed()
 
 

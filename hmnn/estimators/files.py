@@ -43,8 +43,7 @@ def loaded(
     Returns:
         The estimator and what it had learned.
     """
-    if _fork.forked:  # to build an estimator computes
-        raise _fork.hang()
+    _fork.refuse_to_hang()  # to build an estimator computes
     place = _check.path(path)
     manifest, arrays = checkpoints.read(place)
     where, tree = f"{str(place)!r}", manifest["tree"]
@@ -70,8 +69,7 @@ def loaded(
 
 def save_rows(model: Any, path: Any) -> Path:
     """Write a model that learns row by row, with the rows that wait."""
-    if _fork.forked:  # to look whether all is finite computes
-        raise _fork.hang()
+    _fork.refuse_to_hang()  # to look whether all is finite computes
     waiting = model._waiting
     names = [name for name in (*Settings._fields, *OWN) if name in vars(model)]
     settings = {name: plain(name, getattr(model, name)) for name in names}

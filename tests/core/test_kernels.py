@@ -66,6 +66,8 @@ def test_centre_is_what_was_asked_for(float64):
         assert (kernels.jump(centre=tree).centre.at(m)[k] == tree[k]).all()
         assert (zero[k] == 0).all()
         assert (number[k] == 4).all()
+        between = kernels.Centre(0.3, 4.0).at(m)[k]
+        np.testing.assert_allclose(between, 0.3 * m[k] + 0.7 * 4.0, rtol=1e-12)
 
 
 @pytest.mark.parametrize(

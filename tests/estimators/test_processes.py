@@ -110,7 +110,7 @@ def in_a_fork(task):
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
-        signal.alarm(120)
+        signal.alarm(30)
         try:
             answer = task()
         except Exception as error:

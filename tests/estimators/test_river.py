@@ -79,6 +79,20 @@ def test_new_classes_and_features_keep_what_was_learned():
     assert sum(after.values()) == pytest.approx(1.0)
 
 
+def test_it_makes_no_difference_when_rows_that_wait_are_learned():
+    """Also where a new class or a new feature makes the network grow."""
+    rng = np.random.default_rng(4)
+    asked, quiet = (door.HMNNClassifier(hidden=(4,), seed=0) for _ in range(2))
+    for i, (a, b) in enumerate(rng.normal(size=(24, 2)).tolist()):
+        row = {"a": a, "b": b} | {f"late{j}": a * b for j in range(9 if i > 15 else 0)}
+        for model in (asked, quiet):
+            model.learn_one(row, i % 2 if i < 8 else i % 4)
+        asked.predict_one(row)
+    said, also = (model.predict_proba_one({"a": 0.3, "b": -1.0}) for model in (asked, quiet))
+    assert list(said) == list(also)
+    assert list(said.values()) == pytest.approx(list(also.values()), abs=1e-5)
+
+
 def test_missing_values_count_as_absent_and_bad_ones_change_nothing():
     xs, ys = rows(30)
     absent, missing = door.HMNNClassifier(**SMALL), door.HMNNClassifier(**SMALL)

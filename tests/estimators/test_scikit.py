@@ -15,6 +15,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import hmnn
 from hmnn.estimators import HMNNClassifier, HMNNRegressor
+from hmnn.estimators.learned import nothing
 
 
 @parametrize_with_checks(
@@ -130,16 +131,19 @@ def test_time_makes_less_certain():
     assert (stds[1] < stds[2]).all()
     apart = model.uncertainty(x)
     np.testing.assert_allclose(apart.epistemic + apart.aleatoric, stds[0] ** 2, rtol=1e-5)
+    t, seen = int(model.state_.filter.t), int(model.state_.filter.seen)
     np.testing.assert_allclose(model.advance(19).predict(x, return_std=True)[1], stds[2], rtol=1e-5)
+    assert (int(model.state_.filter.t), int(model.state_.filter.seen)) == (t + 19, seen)
     low, high = model.predict_interval(x, 0.5).T
     assert high - low == pytest.approx(2 * 0.6745 * stds[2], rel=1e-3)
     classifier = HMNNClassifier(**SMALL, jump_scale=0.3).fit(x, y)
     now, later = classifier.predict_proba(x).max(axis=1), classifier.forecast(x, 50).max(axis=1)
     assert (later <= now + 1e-6).all()
     assert later.mean() < now.mean() - 0.01
-    parts = classifier.uncertainty(x)
+    parts, p = classifier.uncertainty(x), classifier.predict_proba(x)
     assert (parts.epistemic >= 0).all()
     assert (parts.aleatoric >= 0).all()
+    np.testing.assert_allclose(sum(parts), (p * (1.0 - p)).sum(axis=1), rtol=1e-4)
 
 
 def test_surprise_is_the_log_density_before_learning():
@@ -196,6 +200,14 @@ def test_predict_then_fit_is_predict_and_partial_fit_row_by_row(kind, projection
         np.testing.assert_allclose(a, b, atol=1e-6)
     np.testing.assert_allclose(fused.surprise_, single.surprise_, atol=1e-5)
     assert len(fused.drift_) == len(fused.surprise_) == 21
+
+
+def test_surprise_goes_back_ten_thousand_steps_and_no_further():
+    state, x, y = (object() for _ in range(3))
+    learned = nothing(state, x, y)
+    for part in np.split(np.arange(12_000.0), 3):
+        learned = learned.after(state, x, y, part)
+    np.testing.assert_array_equal(learned.surprise, np.arange(2_000.0, 12_000.0))
 
 
 def test_the_drift_signal_rises_when_the_labels_are_swapped_and_not_before():

@@ -3,6 +3,7 @@ and value."""
 
 import inspect
 import re
+from types import SimpleNamespace
 
 import jax
 import jax.numpy as jnp
@@ -12,6 +13,7 @@ import pytest
 
 import hmnn
 from hmnn import Dataset, _check
+from hmnn._types import Batch
 from hmnn.core import families, kernels, likelihoods, noise
 from hmnn.core.families import WHERE, Family
 from hmnn.core.filtering import Projection
@@ -517,6 +519,21 @@ def test_labels_that_a_likelihood_cannot_give_are_refused(name):
     for y in bad:
         with pytest.raises(ValueError, match=r"^y must be .* at t = 5\. Got "):
             likelihood.check(np.asarray(y), outputs, " at t = 5")
+
+
+@pytest.mark.parametrize(
+    "weight", [[1.0, -1.0, 1.0], [0.0, 0.0, 0.0], [1.0, NAN, 1.0], [1.0, 1.0], [[1.0]] * 3]
+)
+def test_weights_that_are_no_weights_are_refused(weight):
+    padding.batch(Batch(X, [0, 1, 0], [0.0, 2.0, 0.5]), 5)
+    with pytest.raises(ValueError, match=r"^weight must be .* at t = 5\. Got "):
+        padding.batch(Batch(X, [0, 1, 0], weight), 5)
+
+
+def test_a_step_asks_the_likelihood_which_labels_there_are():
+    method, begun = hmnn.hmnn(hmnn.linear(2, 2), "categorical", epochs=1), SimpleNamespace(t=4)
+    with pytest.raises(ValueError, match=r"^y must be whole numbers from 0 to 1 .* at t = 5\."):
+        method.step(begun, Dataset(X, [0, 1, 2]))
 
 
 def test_targets_may_have_as_many_columns_as_the_network_has_outputs():

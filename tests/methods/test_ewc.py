@@ -116,6 +116,20 @@ def test_the_fisher_information_is_the_expectation_over_the_models_own_labels(fl
     )  # the empirical one differs
 
 
+def test_the_fisher_information_counts_a_row_as_often_as_its_weight_says(float64):
+    network, x = hmnn.linear(2, 2), jnp.asarray(np.random.default_rng(1).normal(size=(3, 2)))
+    weights, y = network.init(jax.random.key(0)), jnp.zeros(3, jnp.int32)
+    rows = jnp.array([0, 0, 0, 1, 2, 2])
+
+    def found(x, y, weight):
+        batch = Batch(x, y, jnp.asarray(weight))
+        return jax.tree.leaves(fisher(network.apply, likelihoods.categorical(), weights, batch))
+
+    weighted, repeated = found(x, y, [3.0, 1.0, 2.0]), found(x[rows], y[rows], [1.0] * 6)
+    for a, b in zip(weighted, repeated, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-10)
+
+
 def test_memory_does_not_grow(float64):
     xs, ys = stream(5)
     method, sizes = gaussian(epochs=2), set()

@@ -144,6 +144,36 @@ def test_newton_finds_the_mode_from_far_away():
     assert int(info.iterations) < 50
 
 
+def test_at_the_mode_data_and_prior_pull_alike(float64):
+    rng = np.random.default_rng(7)
+    x, scale = rng.normal(size=(30, 2)), 0.3
+    y = (x[:, 0] > 0).astype(int)
+    method = build(hmnn.linear(2, bias=False), "bernoulli", kernels.static(), scale)
+    state, _ = method.step(method.init(0), Dataset(x, y))
+    w = np.asarray(state.posterior.mean)
+    data = x.T @ (y - 1 / (1 + np.exp(-x @ w)))
+    np.testing.assert_allclose(data, w / scale**2, atol=1e-3)
+    assert np.abs(data).max() > 1  # neither pulls in vain
+
+
+def test_newton_does_not_overshoot_where_rates_explode():
+    """A whole step from 0 would take the log rate of 1000 counts to 999."""
+    projection = hmnn.laplace_projection(initial_scale=100.0)
+    network = hmnn.linear(1, bias=False)
+    method = hmnn.build(network, "poisson", kernels.static(), projection=projection)
+    state, _ = method.step(method.init(0), Dataset(np.ones((1, 1)), [1000]))
+    assert float(state.posterior.mean[0]) == pytest.approx(np.log(1000), rel=1e-3)
+
+
+def test_the_noise_is_of_what_was_expected_but_of_the_first_rows_of_what_is_left():
+    method = build(hmnn.linear(1, bias=False), "learned_gaussian", kernels.static(), 10.0)
+    x = np.ones((90, 1))
+    first, _ = method.step(method.init(0), Dataset(x, np.full(90, 9.0)))
+    assert float(first.noise.variance) == pytest.approx(0.1, rel=0.05)  # a tenth of the first guess
+    then, _ = method.step(first, Dataset(x, np.full(90, 9.5)))
+    assert float(then.noise.variance) == pytest.approx(0.1 * 0.1 + 0.9 * 0.25, rel=0.05)
+
+
 def test_draws_have_the_correlations_of_the_law():
     rng = np.random.default_rng(3)
     x = rng.normal(size=(200, 2))

@@ -6,8 +6,8 @@ import os
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from mutants import mutants
 from test_faults import GOOD_LEAF, entry, forge, hostile_header, peak
+from without_checks import mutants
 
 import hmnn
 from hmnn.store import checkpoints, files, leaves, manifests, segments, tensors, trajectories

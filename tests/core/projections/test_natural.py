@@ -81,6 +81,21 @@ def rows_of(x, y):
     return Batch(jnp.asarray(x), jnp.asarray(y), jnp.ones(len(y)))
 
 
+def test_a_row_by_itself_is_a_row_among_rows_of_weight_zero():
+    """One unknown, two and many are solved in three ways."""
+    rng = np.random.default_rng(5)
+    parts = parts_of(mlp(2, (3,), 1), likelihoods.gaussian(NOISE), kernels.jump(), joint=3)
+    first, step = filtering.init(parts, jax.random.key(0)), compiled(ONCE)(filtering.step)
+    x, y = jnp.asarray(rng.normal(size=(3, 2))), jnp.asarray(rng.normal(size=3))
+    alone, *others = (
+        step(parts, first, Batch(x[:n], y[:n], (jnp.arange(n) < 1).astype(x.dtype)))[0].posterior
+        for n in (1, 2, 3)
+    )
+    for other in others:
+        np.testing.assert_allclose(alone, other, rtol=1e-8)
+    assert np.abs(alone.mean - first.posterior.mean).max() > 1e-3
+
+
 @pytest.mark.parametrize("rows", [4, 5])
 def test_more_rows_than_are_taken_together_are_taken_in_turn(rows):
     """In lots of two, as time steps in which nothing moves; the network is made linear anew."""
