@@ -8,7 +8,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
 
-import mutants  # noqa: E402 - from the folder above
+import mutants
 
 ROOT = Path(__file__).resolve().parents[1]
 LISTED = mutants.listed()

@@ -50,7 +50,10 @@ def are_numbers(table: Any) -> bool:
         return all(getattr(kind, "kind", "O") in "biuf" for kind in table.dtypes)
     if names(table) is not None:
         return False
-    array = np.asarray(table) if isinstance(table, list | tuple) else table
+    try:
+        array = np.asarray(table) if isinstance(table, list | tuple) else table
+    except (ValueError, OverflowError):
+        raise _check.fail("X", "rows of numbers or words, all of the same length", table) from None
     if not isinstance(array, ndarray) or array.ndim != 2 or array.dtype.kind in "biufcV":
         return True
     return array.dtype.kind == "O" and not any(
