@@ -46,7 +46,7 @@ def log_density(
     """The log density of numbers in their own units, under what was said of them."""
     parts: Any = told.mean, told.epistemic + told.aleatoric  # type: ignore[operator]
     mean, variance = (np.asarray(part, np.float64)[:, 0] for part in parts)
-    z = ((y - level) / unit - mean) / np.sqrt(variance)
+    z = np.clip(((y - level) / unit - mean) / np.sqrt(variance), -1e150, 1e150)
     return -0.5 * (z**2 + np.log(2.0 * np.pi * variance)) - np.log(unit)
 
 
