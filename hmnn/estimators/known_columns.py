@@ -6,8 +6,8 @@ import numpy as np
 from jaxtyping import Bool, Float
 from numpy import ndarray
 
-KEEP = 1.0 - 1.0 / 300.0
-"""A new value takes such a part of the weight of the older ones: the latest 300 or so count."""
+KEEP = 1.0 - 1.0 / 3000.0
+"""A new value takes such a part of the weight of the older ones: the latest 3000 or so count."""
 
 
 class Scaler(NamedTuple):
@@ -22,9 +22,6 @@ class Scaler(NamedTuple):
     old_mean: Float[ndarray, "two columns"]
     old_variance: Float[ndarray, "two columns"]
     """Mean and variance as they were at the look before, and at the last one."""
-    lean: Float[ndarray, " columns"]
-    """On which side of the mean new blocks lie, on average, in deviations: a trend is far from 0.
-    """
     held: Bool[ndarray, " columns"]
     """Whether the column is standardised by the two numbers that follow."""
     held_mean: Float[ndarray, " columns"]
@@ -48,7 +45,7 @@ def empty(columns: int, forgets: bool = True) -> Scaler:
     keep = KEEP if forgets else 1.0
     fixed = np.zeros(columns, bool), zero, np.ones(columns), 0, keep
     old = np.zeros((2, columns))
-    return Scaler(zero, zero, zero, np.zeros((0, columns)), old, old, zero, *fixed)
+    return Scaler(zero, zero, zero, np.zeros((0, columns)), old, old, *fixed)
 
 
 def pair(columns: int, forgets: tuple[bool, bool]) -> tuple[Scaler, Scaler]:

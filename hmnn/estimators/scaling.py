@@ -3,8 +3,8 @@
 It forgets, so that it follows what moves. Two answers are possible when the scale of a column
 moves: the function of the raw inputs stands (`Move` tells the network's layers how to follow), or
 that of the standardised ones does. The first is right for a column that wanders to and fro, the
-second for one that is still young, that keeps rising or falling, or whose units have changed;
-`hmnn.estimators.units` tells these apart. A value far outside of what was seen is drawn in before
+second for one that is still young or whose units have changed; `hmnn.estimators.units` tells these
+apart. A value far outside of what was seen is drawn in before
 it is absorbed, so that one wild value cannot spoil the scale.
 """
 
@@ -25,8 +25,8 @@ SETTLED = 256.0
 HELD_FOR = 4
 """So many blocks it is held."""
 WIDER, AWAY = 3.0, 2.0
-"""A map that becomes wider or narrower than so many times, or moves so many deviations, is of a
-column that does not wander."""
+"""A map that becomes wider or narrower than so many times, or moves so many deviations, is not
+followed."""
 
 
 class Part(NamedTuple):
@@ -217,7 +217,7 @@ def _after(scaler: Scaler, now: _Moments, x: ndarray) -> Scaler:
 
 def _looked_at(scaler: Scaler) -> tuple[Scaler, Move | None]:
     """At the end of a block: what was found out about the units, and the maps to be held."""
-    found = units.judged(scaler.recent, scaler.old_mean[0], scaler.old_variance[0], scaler.lean)
+    found = units.judged(scaler.recent, scaler.old_mean[0], scaler.old_variance[0])
     pairs = zip(found.fresh, scaler[:3], strict=True)
     number, mean, variance = (np.where(found.changed, a, b) for a, b in pairs)
     scaler = scaler._replace(
@@ -225,7 +225,6 @@ def _looked_at(scaler: Scaler) -> tuple[Scaler, Move | None]:
         mean=mean,
         variance=variance,
         recent=scaler.recent[:0].copy(),
-        lean=found.lean,
         held=scaler.held & ~found.changed,
         blocks=scaler.blocks + len(scaler.recent) // BLOCK,
     )
@@ -235,7 +234,7 @@ def _looked_at(scaler: Scaler) -> tuple[Scaler, Move | None]:
     )
     if scaler.blocks < HELD_FOR or scaler.keep == 1.0:
         return scaler, None
-    return _held(scaler, np.abs(found.lean) < units.TREND)
+    return _held(scaler)
 
 
 def _before_last(old: ndarray, now: ndarray, changed: ndarray) -> ndarray:
@@ -243,8 +242,8 @@ def _before_last(old: ndarray, now: ndarray, changed: ndarray) -> ndarray:
     return np.stack([np.where(changed, now, old[1]), now])
 
 
-def _held(scaler: Scaler, wanders: ndarray) -> tuple[Scaler, Move | None]:
-    """With new maps to be held; the network follows those of columns that wander.
+def _held(scaler: Scaler) -> tuple[Scaler, Move | None]:
+    """With new maps to be held; the network follows those that move a little.
 
     The maps are those of the look before: this last block may be half of it in new units.
     """
@@ -253,7 +252,7 @@ def _held(scaler: Scaler, wanders: ndarray) -> tuple[Scaler, Move | None]:
     ready = (scaler.number >= SETTLED) & varies(variance, mean)
     ratio, shift = unit / scaler.held_unit, (mean - scaler.held_mean) / scaler.held_unit
     small = (np.abs(np.log(ratio)) < np.log(WIDER)) & (np.abs(shift) < AWAY)
-    follow = scaler.held & ready & wanders & small
+    follow = scaler.held & ready & small
     ratio, shift = np.where(follow, ratio, 1.0), np.where(follow, shift, 0.0)
     held = scaler._replace(held=ready, held_mean=mean, held_unit=unit, blocks=0)
     return held, Move(ratio, shift) if follow.any() else None

@@ -23,12 +23,6 @@ NARROW = 0.01
 """or if the values are less wide than so small a part of the old deviation."""
 
 
-TREND = 0.9
-"""A column rises or falls if new blocks are, on average, so many deviations on one side."""
-LEAN = 0.88
-"""How much of that average is kept from one block to the next."""
-
-
 class Judgement(NamedTuple):
     """What a block of rows says of each column."""
 
@@ -36,8 +30,6 @@ class Judgement(NamedTuple):
     """Whether it has new units."""
     fresh: tuple[ndarray, ndarray, ndarray]
     """Number, mean and variance of the values that have them."""
-    lean: Float[ndarray, " columns"]
-    """The average distance of blocks from the mean before them, in deviations."""
 
 
 def varies(variance: ndarray, mean: ndarray) -> ndarray:
@@ -52,9 +44,7 @@ def edges(x: Float[ndarray, "rows columns"]) -> tuple[ndarray, ndarray]:
     return centre - reach, centre + reach
 
 
-def judged(
-    x: Float[ndarray, "rows columns"], mean: ndarray, variance: ndarray, lean: ndarray
-) -> Judgement:
+def judged(x: Float[ndarray, "rows columns"], mean: ndarray, variance: ndarray) -> Judgement:
     """Whether the values of a block contradict the mean and the variance before it."""
     old, number = np.sqrt(variance), np.isfinite(x).sum(axis=0)
     far = np.abs(x - mean) > FAR * old
@@ -63,14 +53,12 @@ def judged(
     centre, width = _most(values)
     known = (number >= ENOUGH) & varies(variance, mean)
     changed = known & (moved | (width < NARROW * old)) & varies(width**2, centre)
-    side = np.where(known, np.clip((centre - mean) / np.where(known, old, 1.0), -FAR, FAR), 0.0)
-    lean = np.where(changed, 0.0, LEAN * lean + (1.0 - LEAN) * side)
     d = np.clip(values, centre - WILD * width, centre + WILD * width) - centre
     there = np.isfinite(d)
     total = np.maximum(there.sum(axis=0), 1)
     shift = np.where(there, d, 0.0).sum(axis=0) / total
     spread = np.where(there, (d - shift) ** 2, 0.0).sum(axis=0) / total
-    return Judgement(changed, (total.astype(np.float64), centre + shift, spread), lean)
+    return Judgement(changed, (total.astype(np.float64), centre + shift, spread))
 
 
 def _most(x: ndarray) -> tuple[ndarray, ndarray]:
