@@ -3,7 +3,7 @@
 Parts: `wild` (one cell, one target of a million), `units` (columns and targets in other units from
 row 1000 on, and a trend), `fit` (batches against scikit-learn's learners), `coverage` (five streams
 whose truth is known), `drift` (rows until the alarm, false alarms), `streams` (the development
-streams in HMNN_DATA/streams, first 10000 rows). Means of seeds 0, 1, 2; defaults.
+streams in HMNN_DATA/streams, first 10000 rows, and Elec2). Means of seeds 0, 1, 2; defaults.
 """
 
 import argparse
@@ -21,6 +21,8 @@ from sklearn.neural_network import MLPRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+from hmnn import metrics
+from hmnn.data import electricity
 from hmnn.estimators import HMNNClassifier, HMNNRegressor
 
 SEEDS, ROWS, AT = range(3), 4000, 1000
@@ -226,9 +228,11 @@ def streams() -> dict:
         x, y = data["x" if "x" in data else "X"][:10000].astype(float), data["y"][:10000]
         numbers = y.dtype.kind == "f" and len(np.unique(y)) > 20
         scores = [_numbers(x, y, seed) if numbers else _labels(x, y, seed) for seed in SEEDS]
-        kind = "error, coverage" if numbers else "accuracy, log loss"
+        kind = "error, coverage" if numbers else "accuracy, log loss, ECE"
         result[f"{file.stem}: {kind}"] = mean(scores)
-    return result
+    whole = electricity.elec2()
+    scores = [_labels(np.asarray(whole.x, float), np.asarray(whole.y), seed) for seed in SEEDS]
+    return result | {"Elec2, all rows: accuracy, log loss, ECE": mean(scores)}
 
 
 def _labels(x: np.ndarray, y: np.ndarray, seed: int) -> list:
@@ -236,7 +240,8 @@ def _labels(x: np.ndarray, y: np.ndarray, seed: int) -> list:
     told = HMNNClassifier(random_state=seed).predict_then_fit(x, y, classes=classes)
     place = np.searchsorted(classes, y)
     chance = np.clip(told[np.arange(len(y)), place], 1e-9, 1.0)
-    return [(told.argmax(axis=1) == place).mean(), -np.log(chance).mean()]
+    right = (told.argmax(axis=1) == place).mean()
+    return [right, -np.log(chance).mean(), metrics.ece(told, place)]
 
 
 def _numbers(x: np.ndarray, y: np.ndarray, seed: int) -> list:
