@@ -285,10 +285,10 @@ class StreamEstimator(BaseEstimator):
             check_is_fitted(self, "state_")
         now = object.__new__(type(self))  # the model may learn, and grow, while it is asked
         now.__dict__.update(self.__dict__)
-        x, learned = X if read else inputs.questions(now, X), now.state_
+        x, learned, how = X if read else inputs.questions(now, X), now.state_, now._filter()
         rows = scaling.beside(learned.x, x) if self.standardise else np.nan_to_num(x)
         rows = rows.astype(learned.filter.posterior.mean.dtype)
-        told = now._filter().predict(learned.filter, rows, ahead)
+        told = how.predict(learned.filter, rows, ahead)
         self._built = now._built
         if not np.isfinite(told.mean).all():
             row = int(np.argwhere(~np.isfinite(told.mean))[0][0])
