@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_array, check_X_y
 from hmnn import _check
 from hmnn.estimators import frames, growth, tables
 from hmnn.estimators.tables import Encoded, Kinds
-from hmnn.estimators.validation import validated
+from hmnn.estimators.validation import TOO_LARGE, validated
 
 COLUMNS = ("fixed", "grow")
 FEWEST = 8
@@ -43,7 +43,7 @@ def pairs(
     An array of numbers passes no other function of ours.
     """
     simple = type(X) is ndarray and X.dtype.kind in "biuf"
-    simple = simple and isinstance(model.columns, str) and model.columns == "fixed"
+    simple = simple and type(model.columns) is str and model.columns == "fixed"
     simple = simple and (reset or model.__dict__.get("_places") is None)
     known = None if simple else _known(model, reset)
     given = None if known is None else _columns(model, X, known, learn=True)
@@ -58,7 +58,7 @@ def pairs(
     try:
         x, y = check_X_y(x, y, y_numeric=y_numeric, estimator=model, **NUMBERS)
     except OverflowError:
-        raise ValueError("y must be made of numbers that fit in float32.") from None
+        raise ValueError(TOO_LARGE) from None
     named = frames.names(X) is not None if reset else hasattr(model, "feature_names_in_")
     _keep(model, known, after, reset, named)
     return x, y
@@ -67,16 +67,16 @@ def pairs(
 def parts(model: Any, X: Any, y: Any) -> list[tuple[Any, Any]]:  # noqa: N803 - scikit-learn's name
     """Rows that come in turn, apart where the network has to grow for a new column."""
     whole = [(X, y)]
+    try:
+        rows = len(X) if len(X) == len(y) else 0
+    except TypeError:  # no table, or no column of targets
+        return whole
     if (type(X) is ndarray and X.dtype.kind in "biuf") or model.network is not None:
         return whole
     reset = "state_" not in model.__dict__
     known = _known(model, reset)
     given = _columns(model, X, known, learn=True)
-    try:
-        rows, fits = len(X), len(X) == len(y)
-    except TypeError:  # what has no length is refused as a whole
-        fits = False
-    if given is None or not fits:
+    if given is None or not rows:
         return whole
     found = tables.encoded(known.kinds, given, model.dates)
     if _are_plain(model, found.kinds, reset):

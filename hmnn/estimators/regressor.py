@@ -99,7 +99,7 @@ class HMNNRegressor(RegressorMixin, StreamEstimator):
         in_turn: bool = False,
     ) -> tuple[ndarray, ndarray]:
         x, y = inputs.pairs(self, X, y, reset, in_turn, y_numeric=True)
-        y = fitting("y", _numbers(y))
+        y = _numbers(y)
         if not self._scales():
             self._filter().check(y)
         return x, y
@@ -155,9 +155,11 @@ def _joined(parts: list[tuple[ndarray, ndarray]]) -> tuple[ndarray, ndarray]:
 
 def _numbers(y: ndarray) -> ndarray:
     try:
-        return y.astype(np.float64)
+        values = y.astype(np.float64)
     except (TypeError, ValueError):
         raise _check.fail("y", "made of numbers", y[:5].tolist()) from None
+    _check.finite("y", values)  # None among objects has become NaN
+    return fitting("y", values)
 
 
 def _moments(told: Prediction) -> tuple[ndarray, ndarray]:

@@ -8,6 +8,8 @@ from sklearn.utils.validation import validate_data
 
 from hmnn import _check
 
+TOO_LARGE = "X and y must be made of numbers that fit in float32. Got a whole number that does not."
+
 
 def validated(estimator: Any, X: Any, reset: bool, **settings: Any) -> Any:  # noqa: N803
     """X in double precision, and y if it is given, as scikit-learn checks them."""
@@ -19,7 +21,7 @@ def validated(estimator: Any, X: Any, reset: bool, **settings: Any) -> Any:  # n
     try:
         found = validate_data(estimator, X, dtype=np.float64, reset=reset, **settings)
     except OverflowError:
-        raise ValueError("X and y must be made of numbers that fit in float32.") from None
+        raise ValueError(TOO_LARGE) from None
     x = found[0] if isinstance(found, tuple) else found
     if not np.abs(x).max() <= _check.LARGEST:  # or NaN somewhere
         fitting("X", x)

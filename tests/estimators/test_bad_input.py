@@ -41,6 +41,8 @@ BAD = {
     "1e300 in x": (with_cell(1e300), Y[:8]),
     "1e39 in x": (with_cell(1e39), Y[:8]),
     "NaN in y": (X[:8], np.where(np.arange(8) == 2, np.nan, Y[:8])),
+    "None in y": (X[:8], [*Y[:7].tolist(), None]),
+    "None among objects in y": (X[:8], np.array([None, *Y[1:8].tolist()], object)),
     "another length": (X[:8], Y[:7]),
     "y with two columns": (X[:8], np.stack([Y[:8]] * 2, axis=1)),
     "sparse": (sparse.csr_matrix(X[:8]), Y[:8]),
