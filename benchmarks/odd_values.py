@@ -1,6 +1,7 @@
 """Good and bad arguments for `benchmarks/fuzz.py`: one of many, as a generator says."""
 
 import datetime
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -207,7 +208,7 @@ def path(rng: Generator, folder: Path) -> Any:
         None,
         3,
         "",
-        b"bytes",
+        os.fsencode(folder / "bytes"),
         folder,
         folder / "file",
         folder / "file" / "x",

@@ -15,6 +15,7 @@ from hmnn._types import Batch
 from hmnn.core import filtering, kernels, likelihoods
 from hmnn.core.cpu.compilation import ONCE, compiled
 from hmnn.core.prediction import Question
+from hmnn.core.projections import natural
 from hmnn.networks import linear, mlp
 
 MEMORY, JUMP, NOISE, START = 0.9, 0.3, 0.5, 0.7
