@@ -22,8 +22,7 @@ STREAMS = {
 
 
 def streams(rows: int) -> dict:
-    """Streams by name: trump_approval and ChickWeights whole, so many rows of river's
-    generators."""
+    """Streams by name: trump_approval whole, so many rows of the others."""
     from hmnn.data import generators
 
     made = {"trump": generators.trump} | harness.river_streams(rows, seed=0)

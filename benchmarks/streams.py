@@ -103,7 +103,7 @@ def candidates(given: argparse.Namespace) -> dict:
     for name in names:
         reason = rivals.missing(name)
         if reason:
-            given.say(f"{name} is left out: {reason}.")
+            say(given, f"{name} is left out: {reason}.")
             continue
         few = name in rivals.SURE or (name in SLOW and not given.seeds)
         settings = given.settings if name == "hmnn" else {}
@@ -123,6 +123,11 @@ def refuse(what: str, names: list[str], known: dict) -> None:
     for name in names:
         if name not in known:
             raise SystemExit(f"{what} must be one of {', '.join(known)}. Got {name}.")
+
+
+def say(given: argparse.Namespace, words: str) -> None:
+    """Print now; aside, where the output is one JSON value."""
+    print(words, file=sys.stderr if given.json else None, flush=True)
 
 
 def line(cells: list) -> str:
@@ -158,25 +163,25 @@ def table(given: argparse.Namespace) -> list[dict]:
         try:
             made = known[stream]()
         except ValueError as error:
-            given.say(f"{stream} is left out: {error}")
+            say(given, f"{stream} is left out: {error}")
             continue
         data, mine = harness.arrays(made), []
         if made.task != heading:
-            given.say("\n" + line(["stream", "model", "rows", *SCORES[made.task], "seconds"]))
+            say(given, "\n" + line(["stream", "model", "rows", *SCORES[made.task], "seconds"]))
         heading = made.task
         about = {"rows": len(data[1]), "columns": data[0].shape[1], "classes": data[2]}
         for name, (model, seeds, settings) in models.items():
             try:
                 found = run(model, data, seeds, settings)
             except Exception as error:
-                given.say(f"{stream} {name} failed: {error}".splitlines()[0])
+                say(given, f"{stream} {name} failed: {error}".splitlines()[0])
                 continue
             row = {"stream": stream, "model": name, **about, **found, "settings": settings}
             mine.append(row)
             scores = [row[score] for score in SCORES[made.task]]
-            given.say(line([stream, name, row["rows"], *scores, row["seconds"]]))
+            say(given, line([stream, name, row["rows"], *scores, row["seconds"]]))
         if given.grid and len(mine) > 1:
-            given.say("\n".join(best(stream, mine)))
+            say(given, "\n".join(best(stream, mine)))
         rows += mine
     return rows
 
@@ -204,7 +209,6 @@ def main() -> None:
     parser.add_argument("--grid", action="store_true", help="24 single settings beside the default")
     given = parser.parse_args()
     given.settings = dict(given.set)
-    given.say = lambda words: print(words, file=sys.stderr if given.json else None, flush=True)
     harness.pin(1)
     rows = table(given)
     if given.json:
