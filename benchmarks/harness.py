@@ -1,7 +1,6 @@
 """What the benchmarks share: one pinned core, interleaved timing, networks by name, the machine in
 words, the streams to develop on."""
 
-import gc
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -44,7 +43,6 @@ def interleaved(
     warm-up."""
     for function in functions.values():
         function()
-    calm()
     seconds: dict = {name: [] for name in functions}
     for _ in range(repeats):
         for name, function in functions.items():
@@ -52,13 +50,6 @@ def interleaved(
             function()
             seconds[name].append(clock() - began)
     return seconds
-
-
-def calm() -> None:
-    """Spare those who come now the sweeping up of what others hold: it made river a third slower
-    where Java runs in the same process."""
-    gc.collect()
-    gc.freeze()
 
 
 def sizes(name: str) -> list[int]:

@@ -83,7 +83,6 @@ def run(model, data: tuple, seeds: list[int], settings: dict) -> dict:
     x, y, classes = data
     rows = []
     for seed in seeds:
-        harness.calm()
         began = time.process_time()
         found = model(x, y, classes, seed, **settings)
         spent = time.process_time() - began
