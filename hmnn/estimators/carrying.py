@@ -42,7 +42,8 @@ def carried(
     work = state.work
     if isinstance(work, Recent):
         work = _rows_moved(work, inputs, output, TOLD if parts.projection.told else 0)
-    return state._replace(posterior=law._replace(members=tuple(members)), work=work)
+    width = _moved(law.width, inputs, None) if isinstance(law.width, State) else law.width
+    return state._replace(posterior=law._replace(members=tuple(members), width=width), work=work)
 
 
 def _expert_moved(

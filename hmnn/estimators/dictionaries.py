@@ -84,7 +84,7 @@ class DictionaryModel:
 
     def _targets(self) -> tuple[int, str]:
         """Outputs and likelihood of the network."""
-        return 2, "scaled_gaussian"
+        return 1, "learned_gaussian"
 
     @whole
     def save(self, path: Any) -> Path:

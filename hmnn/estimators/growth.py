@@ -47,7 +47,12 @@ def embedded(old: Filter, new: Filter, law: Any, fresh: Any, classes: Any = None
     filters = [[group.members for group in part.projection.groups] for part in (old, new)]
     pairs = zip(*filters, law.members, fresh.members, strict=True)
     members = [_group(*parts, classes) for parts in pairs]
-    return law._replace(members=tuple(members))
+    width = law.width
+    if old.projection.width is not None and new.projection.width is not None:
+        filters = old.projection.width, new.projection.width
+        posteriors = (part.width.posterior for part in (law, fresh))
+        width = width._replace(posterior=_embedded(*filters, *posteriors, None))
+    return law._replace(members=tuple(members), width=width)
 
 
 def _group(old: Filter, new: Filter, states: State, fresh: State, classes: Any) -> State:

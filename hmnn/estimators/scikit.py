@@ -234,8 +234,7 @@ class StreamEstimator(BaseEstimator):
 
     def _targets(self) -> tuple[int, str]:
         """How many outputs the network needs, and which likelihood."""
-        own = self.network is not None or self.likelihood is not None
-        return (1, "learned_gaussian") if own else (2, "scaled_gaussian")
+        return 1, "learned_gaussian"
 
     def _now(self) -> Learned:
         """What was learned so far."""
