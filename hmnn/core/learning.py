@@ -38,17 +38,17 @@ STAGE_SHARE = 5e-4
 class Last(NamedTuple):
     """The first columns of x, of a bank with experts: the last target, and what follows it."""
 
-    change: Float[Array, " rows"]
+    change: Float[Any, " rows"]
     """What experts learn: target minus last target, in deviations of such differences."""
-    offset: Float[Array, " rows"]
+    offset: Float[Any, " rows"]
     """The last target in the units of y."""
-    unit: Float[Array, " rows"]
+    unit: Float[Any, " rows"]
     """The deviation of such differences in the units of y."""
-    known: Float[Array, " rows"]
+    known: Float[Any, " rows"]
     """1 if the last target has arrived, 0 if not: then no expert speaks or learns."""
-    level: Float[Array, " rows"]
+    level: Float[Any, " rows"]
     """An input of experts: the last target."""
-    step: Float[Array, " rows"]
+    step: Float[Any, " rows"]
     """An input of experts: the last difference, in deviations of such differences."""
 
 
@@ -59,8 +59,8 @@ TOLD, INPUTS = len(Last._fields), 2
 class Recent(NamedTuple):
     """The latest rows that were learned, to be relearned."""
 
-    x: Float[Array, "rows *x"]
-    y: Array
+    x: Float[Any, "rows *x"]
+    y: Any
     number: Int[Array, ""]
     """How many were ever put in."""
 
@@ -73,7 +73,7 @@ class Mixed(NamedTuple):
     """Of each member with each of its shares of the variance."""
     stage: Float[Array, " copies"]
     """Of the copies in the output stage."""
-    width: State | tuple[()] = ()
+    width: Any = ()
     """Of the filter that tells how wide rows lie."""
 
 

@@ -70,7 +70,8 @@ def taught(
     more = scaling.beside(last.x.after, more) if scaled[0] and len(more) else np.nan_to_num(more)
     after = _after(how, before, y, last)
     next_told = last_columns(how, after, last.y.after if last.y else before.y, len(more))
-    told, surprise, believed = [], [], []
+    told, surprise = [], []
+    believed: list[Any] = []
     for part in stretches:
         rows = part.x.centred if scaled[0] else np.nan_to_num(x[part.start : part.end])
         values = part.y.centred[:, 0] if part.y else y[part.start : part.end]

@@ -19,6 +19,7 @@ from hmnn.core.prediction import Prediction
 from hmnn.estimators import equal_rows, files, in_turn, inputs, known_columns, last_target, scaling
 from hmnn.estimators.carrying import carried
 from hmnn.estimators.equal_rows import WeightedRows
+from hmnn.estimators.in_turn import Taught
 from hmnn.estimators.known_columns import Move, Scaler
 from hmnn.estimators.learned import Learned, drift, nothing
 from hmnn.estimators.speeds import Forgetting, forgetting
@@ -263,7 +264,7 @@ class StreamEstimator(BaseEstimator):
         if len(x) > 1:
             rows = equal_rows.merged(rows)
         if len(rows.x) == 1 and rows.weight[0] == 1.0 and how.descends_from > 1 and not settle:
-            return in_turn.taught(how, before, rows.x, rows.y, self._scaled()).learned
+            return self._after(in_turn.taught(how, before, rows.x, rows.y, self._scaled()), rows.y)
         (x_scaler, move), (y_scaler, y_move) = (
             scaling.absorbed(before.x, rows.x, rows.weight),
             self._absorbed(before.y, rows.y, rows.weight),
@@ -284,6 +285,10 @@ class StreamEstimator(BaseEstimator):
     def _scaled(self) -> tuple[bool, bool]:
         """Whether x is standardised, and whether y is."""
         return bool(self.standardise), False
+
+    def _after(self, done: Taught, y: ndarray) -> Learned:
+        """What was learned of rows that came in turn."""
+        return done.learned
 
     def _absorbed(self, scaler: Scaler, y: ndarray, weight: ndarray) -> tuple[Scaler, Move | None]:
         return scaler, None
