@@ -1,5 +1,6 @@
-"""B3, B4, C1: an update that is not finite is never accepted."""
+"""B3-B5, C1: an update that is not finite is never accepted, and nothing wears out."""
 
+import os
 import re
 import subprocess
 import sys
@@ -13,6 +14,7 @@ import pytest
 import hmnn
 from hmnn import Dataset, DivergenceError
 from hmnn.core import kernels
+from hmnn.methods import method as programs
 
 MARK = 777.0
 """An input for which the network below has no finite output."""
@@ -263,6 +265,34 @@ def test_a_step_size_far_too_large_is_told_and_the_posterior_stays_finite():
 
     with pytest.raises((RuntimeWarning, DivergenceError), match="t = "):
         go_on(state)
+
+
+def test_ten_thousand_steps_stay_finite_compile_once_and_keep_memory_flat():
+    """B4 and B5: the same batch every time, under a kernel that forgets a little; the scale does
+    not collapse."""
+    method = hmnn.kurle(
+        NETWORK, "gaussian", memory=0.9, epochs=1, **SETTINGS | {"learning_rate": 1e-2}
+    )
+    batch, sizes = data(0), []
+    state = filtered(method, batch)
+    compiled = programs.laid_update._cache_size()
+    for t in range(1, 10_000):
+        state, info = method.step(state, batch)
+        if t % 1000 == 0:
+            assert is_finite(state)
+            assert bool(info.finite)
+            sizes.append(resident())
+    assert int(state.t) == 10_000
+    assert programs.laid_update._cache_size() == compiled
+    assert sizes[-1] - sizes[0] < 20 * 2**20
+    assert 0.01 < float(info.mean_scale) < 1.0
+    np.testing.assert_allclose(method.predict(state, batch.x).mean[:, 0], batch.y, atol=0.3)
+
+
+def resident() -> int:
+    """Bytes of this process in memory (Linux)."""
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
 SCRIPT = """
