@@ -5,7 +5,6 @@ Each row is predicted before it is learned; default settings, one seed. Needs `h
 
 import argparse
 import json
-from itertools import islice
 
 import harness
 
@@ -13,36 +12,21 @@ MODELS = ("linear", "hoeffding", "arf")
 COLUMNS = ("coverage", "width", "mae", "cpu_seconds")
 
 
-def streams(rows: int) -> dict:
-    """Streams by name: trump_approval and ChickWeights whole, so many rows of river's
-    generators."""
-    from river import datasets
-    from river.datasets import synth
+STREAMS = {
+    "trump_approval": "trump",
+    "ChickWeights": "chicks",
+    "Planes2D": "planes",
+    "FriedmanDrift": "friedman",
+    "Mv": "mv",
+}
 
+
+def streams(rows: int) -> dict:
+    """Streams by name: trump_approval whole, so many rows of the others."""
     from hmnn.data import generators
 
-    friedman = synth.FriedmanDrift("lea", position=(rows // 4, rows // 2, 3 * rows // 4), seed=0)
-    pairs = {
-        "ChickWeights": datasets.ChickWeights(),
-        "Planes2D": islice(iter(synth.Planes2D(seed=0)), rows),
-        "FriedmanDrift": islice(iter(friedman), rows),
-        "Mv": map(numbers, islice(iter(synth.Mv(seed=0)), rows)),
-    }
-    made = {
-        name: generators.from_river(name, "regression", source, {})
-        for name, source in pairs.items()
-    }
-    return {"trump_approval": generators.trump()} | made
-
-
-def numbers(pair: tuple) -> tuple:
-    """Words as columns of 0 and 1: Mv has a colour of three, a yes or no, and a size of two."""
-    row, target = pair
-    words = {3: ("green", "red", "brown"), 7: ("yes",), 8: ("normal",)}
-    kept = {name: value for name, value in row.items() if name not in words}
-    return kept | {
-        f"{name}={word}": float(row[name] == word) for name in words for word in words[name]
-    }, target
+    made = {"trump": generators.trump} | harness.river_streams(rows, seed=0)
+    return {name: made[short]() for name, short in STREAMS.items()}
 
 
 def scores(stream, seed: int) -> dict:

@@ -10,8 +10,8 @@ import argparse
 import json
 import os
 import warnings
-from pathlib import Path
 
+import harness
 import numpy as np
 from sklearn import datasets
 from sklearn.ensemble import HistGradientBoostingRegressor
@@ -22,7 +22,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from hmnn import metrics
-from hmnn.data import electricity
+from hmnn.data.generators import electricity
 from hmnn.estimators import HMNNClassifier, HMNNRegressor
 
 SEEDS, ROWS, AT = range(3), 4000, 1000
@@ -222,16 +222,14 @@ def drift() -> dict:
 
 def streams() -> dict:
     """Accuracy and log loss, or error and coverage, of the development streams."""
-    folder, result = Path(os.environ["HMNN_DATA"]) / "streams", {}
-    for file in sorted(folder.glob("*.npz")):
-        data = np.load(file, allow_pickle=False)
-        x, y = data["x" if "x" in data else "X"][:10000].astype(float), data["y"][:10000]
-        numbers = y.dtype.kind == "f" and len(np.unique(y)) > 20
-        scores = [_numbers(x, y, seed) if numbers else _labels(x, y, seed) for seed in SEEDS]
-        kind = "error, coverage" if numbers else "accuracy, log loss, ECE"
-        result[f"{file.stem}: {kind}"] = mean(scores)
-    whole = electricity.elec2()
-    scores = [_labels(np.asarray(whole.x, float), np.asarray(whole.y), seed) for seed in SEEDS]
+    result = {}
+    for name, read in harness.files(10000).items():
+        x, y, classes = harness.arrays(read())
+        scores = [(_labels if classes else _numbers)(x, y, seed) for seed in SEEDS]
+        kind = "accuracy, log loss, ECE" if classes else "error, coverage"
+        result[f"{name}: {kind}"] = mean(scores)
+    x, y, _ = harness.arrays(electricity())
+    scores = [_labels(x, y, seed) for seed in SEEDS]
     return result | {"Elec2, all rows: accuracy, log loss, ECE": mean(scores)}
 
 

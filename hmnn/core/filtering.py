@@ -14,7 +14,8 @@ from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from hmnn import _tree
 from hmnn._types import Batch, Key, Weights
-from hmnn.core import likelihoods, prediction
+from hmnn.core import likelihoods
+from hmnn.core.jacobians import Derivatives
 from hmnn.core.kernels import Kernel
 from hmnn.core.likelihoods import Likelihood
 from hmnn.core.objective import Apply
@@ -61,8 +62,12 @@ class Info(NamedTuple):
     diverged: Bool[Array, ""] | None = None
     """Whether the search for the new law was given up."""
     iterations: Int[Array, ""] | None = None
+    believed: Float[Array, " members"] | None = None
+    """How far each filter of a bank was believed before the rows."""
+    expected: Prediction | None = None
+    """What was said of the rows before they were learned."""
     outlook: Outlook | None = None
-    """What was expected of the rows before they were learned."""
+    """From which law of the outputs it was said."""
 
 
 class Corrected(NamedTuple):
@@ -126,11 +131,14 @@ class Filter:
     first_weights: Callable[[Key], Weights] = field(metadata={"static": True})
     """The network's own initial weights."""
     apply: Apply = field(metadata={"static": True})
+    """apply(weights, x) -> outputs, a row for each row of x."""
     kernel: Kernel
     family: PyTree
     """The family of each leaf of the weights."""
     likelihood: Likelihood
     projection: Projection
+    derivatives: Derivatives | None = field(default=None, metadata={"static": True})
+    """How a network of dense layers tells its derivatives; None: they are found."""
     leaf_means: Callable[..., tuple[Weights, ...]] = field(
         default=leaf_means, metadata={"static": True}
     )
@@ -211,8 +219,8 @@ def scan(parts: Filter, state: State, batches: Batch) -> tuple[State, tuple[PyTr
 def rows(parts: Filter, state: State, batch: Batch) -> tuple[State, Info, Prediction]:
     """Predict each row and then learn it, every row a time step, in one loop.
 
-    A row of weight 0 is predicted and not learned, and no time passes. The projection must tell an
-    outlook.
+    A row of weight 0 is predicted and not learned, and no time passes. The projection must tell
+    what it expected of the rows.
 
     Returns:
         The state after the rows, the surprise at each of them, and what was said of it before,
@@ -222,12 +230,10 @@ def rows(parts: Filter, state: State, batch: Batch) -> tuple[State, Info, Predic
     def one(state: State, row: Batch) -> tuple[State, tuple[PyTree, ...]]:
         after, info = step(parts, state, jax.tree.map(lambda a: a[None], row))
         kept = jax.tree.map(lambda new, old: jnp.where(row.weight > 0.0, new, old), after, state)
-        return kept, (info.outlook, state.noise, info.surprise)
+        told = info.expected._replace(lower=None, upper=None)
+        return kept, (told, info.surprise, info.believed)
 
-    after, (outlooks, noises, surprise) = jax.lax.scan(one, state, batch)
-    said = jax.vmap(
-        lambda outlook, noise: prediction.from_outlook(parts.given(noise), outlook, 0.95)
-    )
-    told = jax.tree.map(lambda a: a[:, 0], said(outlooks, noises))
-    info = Info(_tree.all_finite((after.posterior, after.noise)), surprise=surprise)
-    return after, info, told._replace(lower=None, upper=None)
+    after, (told, surprise, believed) = jax.lax.scan(one, state, batch)
+    finite = _tree.all_finite((after.posterior, after.work, after.noise))
+    info = Info(finite, surprise=surprise, believed=believed)
+    return after, info, jax.tree.map(lambda a: a[:, 0], told)

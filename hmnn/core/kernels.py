@@ -174,6 +174,40 @@ def reset(
 KERNELS = {"jump": jump, "ornstein_uhlenbeck": ornstein_uhlenbeck, "static": static, "reset": reset}
 
 
+class Affine(NamedTuple):
+    """A kernel by its first two moments: v becomes memory^2 v + jump, leaf by leaf."""
+
+    mean: tuple[Array, ...]
+    memory: tuple[Array, ...]
+    jump: tuple[Array, ...]
+
+
+def affine(kernel: Kernel, mean: tuple[Array, ...], weights: Weights) -> Affine:
+    """How a kernel moves the first two moments of laws with these means.
+
+    A kernel is linear in the weights, so the variances that it gives to variances 0 and 1 tell
+    both numbers.
+
+    Args:
+        kernel: the kernel.
+        mean: E[w], leaf by leaf; a centre "previous" is that.
+        weights: any tree like the weights.
+    """
+    tree = _tree.structure(weights)
+    centre = tree.flatten_up_to(kernel.centre.at(tree.unflatten(mean)))
+
+    def leaf(m: Array, mu: Array) -> tuple[Array, Array, Array]:
+        laws = [
+            kernel(Mixture((m,), (1.0,), (jnp.full((), v, m.dtype),), (1.0,)), mu) for v in (0, 1)
+        ]
+        jump, total = (mixtures.variance(law) for law in laws)
+        after = jnp.broadcast_to(mixtures.mean(laws[0]), m.shape)
+        return after, jnp.sqrt(jnp.maximum(total - jump, 0.0)), jump
+
+    moved = [leaf(m, mu) for m, mu in zip(mean, centre, strict=True)]
+    return Affine(*(tuple(part) for part in zip(*moved, strict=True)))
+
+
 def _jumps(kernel: Jump | Reset) -> Jumps:
     """The jump's own law: sigma with probability phi, sigma / c otherwise."""
     return Jumps(

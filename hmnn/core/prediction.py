@@ -27,6 +27,14 @@ class Question(NamedTuple):
     level: Scalar
 
 
+class Normals(NamedTuple):
+    """The law of one number a row as a mixture of normal ones."""
+
+    weights: Float[Any, "rows components"]
+    means: Float[Any, "rows components"]
+    variances: Float[Any, "rows components"]
+
+
 class Prediction(NamedTuple):
     """E[y | x] and, when draws were asked for, how far to trust it."""
 
@@ -39,6 +47,8 @@ class Prediction(NamedTuple):
     """Mean over the posterior of Var[y | x, w]: it does not."""
     probabilities: Float[Any, "rows classes"] | None = None
     """The probability of each class; None where y is no class."""
+    normals: Normals | None = None
+    """The law of y, where it is a mixture of normal laws and not one of them."""
 
 
 class Outlook(NamedTuple):
@@ -88,12 +98,20 @@ def from_outlook(likelihood: Likelihood, outlook: Outlook, level: Scalar) -> Pre
     """Predict from the linearised law of the outputs; the interval is that of E[y | x, w]."""
     law, outputs = likelihood.predictive(*outlook)
     mean, (epistemic, aleatoric) = law.mean(outputs), likelihood.uncertainty(*outlook)
+    told = between(likelihood, level, mean, epistemic, aleatoric)
+    return told._replace(probabilities=_classes(law, outputs))
+
+
+def between(
+    likelihood: Likelihood, level: Scalar, mean: Array, epistemic: Array, aleatoric: Array
+) -> Prediction:
+    """A prediction with the interval of E[y | x, w] that a normal law has, where y can be."""
     reach = jax.scipy.special.ndtri(0.5 + 0.5 * jnp.asarray(level, mean.dtype)) * jnp.sqrt(
         epistemic
     )
     low, high = likelihoods.mean_range(likelihood)
     ends = jnp.maximum(mean - reach, low), jnp.minimum(mean + reach, high)
-    return Prediction(mean, *ends, epistemic, aleatoric, _classes(law, outputs))
+    return Prediction(mean, *ends, epistemic, aleatoric)
 
 
 def _classes(likelihood: Likelihood, outputs: Array) -> Array | None:

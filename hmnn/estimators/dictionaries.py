@@ -5,6 +5,7 @@ from collections.abc import ItemsView, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+import jax
 import numpy as np
 from numpy import ndarray
 
@@ -38,6 +39,11 @@ class DictionaryModel:
         jump_prob: Number = 0.5,
         initial_scale: Number = 0.3,
         level_scale: Number = 0.03,
+        forgetting: str = "auto",
+        replay: Number = 4,
+        buffer: Number = 500,
+        experts: bool = True,
+        correlations: str = "auto",
         standardise: bool = True,
         seed: int | None = None,
         dates: str | None = None,
@@ -49,6 +55,11 @@ class DictionaryModel:
         self.jump_prob = jump_prob
         self.initial_scale = initial_scale
         self.level_scale = level_scale
+        self.forgetting = forgetting
+        self.replay = replay
+        self.buffer = buffer
+        self.experts = experts
+        self.correlations = correlations
         self.standardise = standardise
         self.seed = seed
         self.dates = dates
@@ -102,8 +113,9 @@ class DictionaryModel:
                 if self.seed is None
                 else int(self.seed)
             )
-            state = self._filter().init(seed)
-            self._learned = nothing(state, *known_columns.pair(self._columns, self._scaled()))
+            how = self._filter()
+            scalers = known_columns.pair(self._columns, self._scaled())
+            self._learned = nothing(how.init(seed), *scalers, len(how.names))
         return self._learned
 
     def _row(self, values: dict[Any, float]) -> ndarray:
@@ -206,7 +218,8 @@ class DictionaryModel:
             return in_turn.looked_at(how, now, asked, bool(self.standardise))
         done = in_turn.taught(how, now, x, y, self._scaled(), asked)
         self._learned = done.learned
-        return Prediction(*(None if part is None else part[len(x) :] for part in done.told))
+        told: Prediction = jax.tree.map(lambda part: part[len(x) :], done.told)
+        return told
 
     def _scaled(self) -> tuple[bool, bool]:
         """Whether x is standardised, and whether y is."""

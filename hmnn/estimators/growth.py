@@ -8,7 +8,8 @@ import jax
 import numpy as np
 from numpy import ndarray
 
-from hmnn.core.filtering import Filter
+from hmnn.core.filtering import Filter, State
+from hmnn.core.learning import Bank, Mixed, Recent
 from hmnn.core.projections.natural import Moments
 from hmnn.estimators import known_columns
 from hmnn.estimators.learned import Learned
@@ -27,18 +28,54 @@ def grown(
     state = learned.filter
     fresh = method.init(new.few, state.key)
     law = embedded(old.few, new.few, state.posterior, fresh.posterior, classes)
+    work = _wider(state.work, fresh.work, classes) if isinstance(fresh.work, Recent) else state.work
     return learned._replace(
-        filter=state._replace(posterior=law), x=known_columns.grown(learned.x, columns)
+        filter=state._replace(posterior=law, work=work), x=known_columns.grown(learned.x, columns)
     )
 
 
-def embedded(
-    old: Filter, new: Filter, law: Moments, fresh: Moments, classes: Sequence[int] | None = None
-) -> Moments:
-    """The old weights in the places they have in the wider network.
+def embedded(old: Filter, new: Filter, law: Any, fresh: Any, classes: Any = None) -> Any:
+    """The old weights in the places they have in the wider network, of every filter of a bank.
 
     The other places are those of `fresh`. `classes` are the new numbers of the old classes, which
     are two at least; by default they stay.
+    """
+    if not isinstance(law, Mixed):
+        return _embedded(old, new, law, fresh, classes)
+    assert isinstance(old.projection, Bank)
+    assert isinstance(new.projection, Bank)
+    filters = [[group.members for group in part.projection.groups] for part in (old, new)]
+    pairs = zip(*filters, law.members, fresh.members, strict=True)
+    members = [_group(*parts, classes) for parts in pairs]
+    return law._replace(members=tuple(members))
+
+
+def _group(old: Filter, new: Filter, states: State, fresh: State, classes: Any) -> State:
+    """The stacked members of a group, one after the other."""
+
+    def law(state: State, i: int) -> Any:
+        return jax.tree.map(lambda a: a[i], state.posterior)
+
+    laws = [
+        _embedded(old, new, law(states, i), law(fresh, i), classes) for i in range(len(states.t))
+    ]
+    return states._replace(posterior=jax.tree.map(lambda *leaves: np.stack(leaves), *laws))
+
+
+def _wider(recent: Recent, fresh: Recent, classes: Sequence[int] | None) -> Recent:
+    """The rows that are kept, with zeros in new columns and the new numbers of their classes."""
+    x = np.zeros(fresh.x.shape, recent.x.dtype)
+    x[:, : recent.x.shape[1]] = recent.x
+    y = np.array(recent.y)
+    if classes is not None:
+        y = np.asarray(classes, y.dtype)[y.astype(int)]
+    return recent._replace(x=x, y=y)
+
+
+def _embedded(
+    old: Filter, new: Filter, law: Moments, fresh: Moments, classes: Sequence[int] | None
+) -> Moments:
+    """One law.
 
     One logit becomes the difference of two: means of -m / 2 and m / 2, half the variance each, say
     the same.
@@ -48,8 +85,8 @@ def embedded(
     halves = single and wide[-1] != (1,)
     turned = single and not halves and list(classes or (0, 1)) == [1, 0]
 
-    def moment(inner: ndarray, outer: ndarray, sign: float) -> ndarray:
-        leaves = _cut(inner, narrow)
+    def moment(inner: Any, outer: Any, sign: float) -> tuple[ndarray, ...]:
+        leaves = [np.array(leaf) for leaf in inner]
         if halves:
             leaves[-2:] = [np.concatenate([0.5 * sign * leaf, 0.5 * leaf]) for leaf in leaves[-2:]]
         if turned:
@@ -57,16 +94,29 @@ def embedded(
         rows = [list(range(len(leaf))) for leaf in leaves]
         if classes is not None and wide[-1] != (1,):
             rows[-2:] = [list(classes)] * 2
-        placed = map(_placed, leaves, _cut(outer, wide), rows)
-        return np.concatenate([leaf.ravel() for leaf in placed])
+        return tuple(map(_placed, leaves, map(np.asarray, outer), rows))
 
-    law, fresh = jax.tree.map(np.asarray, law), jax.tree.map(np.asarray, fresh)
-    return Moments(moment(law.mean, fresh.mean, -1.0), moment(law.variance, fresh.variance, 1.0))
+    mean, variance = moment(law.mean, fresh.mean, -1.0), moment(law.variance, fresh.variance, 1.0)
+    if isinstance(law.last, tuple):
+        return Moments(mean, variance)
+    last = _last(np.array(law.last), np.array(fresh.last), halves, classes)
+    diagonal = np.diagonal(last, axis1=1, axis2=2)
+    diagonal = np.broadcast_to(diagonal, (len(mean[-1]), diagonal.shape[1]))
+    return Moments(mean, (*variance[:-2], diagonal[:, :-1].copy(), diagonal[:, -1].copy()), last)
 
 
-def leaves_of(parts: Filter, flat: Any) -> list[ndarray]:
-    """A vector of all weights, cut into the network's own arrays."""
-    return _cut(np.array(flat, np.float64), _shapes(parts))
+def _last(inner: ndarray, outer: ndarray, halves: bool, classes: Sequence[int] | None) -> ndarray:
+    """The covariances of the last layer."""
+    if halves:
+        inner = 0.5 * np.concatenate([inner, inner])
+    result = outer.copy()
+    places = np.append(np.arange(inner.shape[1] - 1), outer.shape[1] - 1)
+    if len(outer) != len(inner):  # one for all outputs
+        inner = inner.mean(axis=0, keepdims=True)
+    rows = list(classes) if classes is not None and len(outer) == len(classes) > 1 else None
+    for k, own in zip(range(len(inner)) if rows is None else rows, inner, strict=True):
+        result[k][np.ix_(places, places)] = own
+    return result
 
 
 def _shapes(parts: Filter) -> list[tuple[int, ...]]:
@@ -77,13 +127,6 @@ def _shapes(parts: Filter) -> list[tuple[int, ...]]:
 def _shapes_of(first_weights: Callable[[Any], Any]) -> list[tuple[int, ...]]:
     weights: Any = jax.eval_shape(first_weights, jax.random.key(0))
     return [leaf.shape for leaf in jax.tree.leaves(weights)]
-
-
-def _cut(flat: ndarray, shapes: list[tuple[int, ...]]) -> list[ndarray]:
-    ends = np.cumsum([int(np.prod(shape)) for shape in shapes])
-    return [
-        part.reshape(shape) for part, shape in zip(np.split(flat, ends[:-1]), shapes, strict=True)
-    ]
 
 
 def _placed(leaf: ndarray, into: ndarray, rows: list[int]) -> ndarray:

@@ -1,6 +1,6 @@
 """Rows of a stream predicted and then learned, one at a time, in few compiled loops."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -9,8 +9,10 @@ from numpy import ndarray
 
 from hmnn.core.filtering import State
 from hmnn.core.prediction import Prediction
-from hmnn.estimators import scaling
+from hmnn.estimators import last_target, scaling
 from hmnn.estimators.carrying import carried
+from hmnn.estimators.known_columns import Scaler
+from hmnn.estimators.last_target import LastTarget, Maps
 from hmnn.estimators.learned import Learned, log_density
 from hmnn.estimators.scaling import Part
 from hmnn.methods.padding import default_float
@@ -33,10 +35,15 @@ class _Stretch(NamedTuple):
 
     x: Part
     y: Part | None
+    change: Part | None
+    """Of the differences of targets, for experts."""
     start: int
     end: int
-    moves: bool
-    """Whether the network has to follow after them."""
+
+    @property
+    def moves(self) -> bool:
+        """Whether the network has to follow after these rows."""
+        return any(part.move for part in (self.x, self.y, self.change) if part)
 
 
 def taught(
@@ -55,28 +62,35 @@ def taught(
         x: rows to learn, one at least.
         y: their targets.
         scaled: whether x and y are standardised.
-        asked: rows that are only looked at.
+        asked: rows that are only looked at; one by itself is the row that comes next.
     """
-    stretches = _stretches(before, x, y, scaled)
+    stretches = _stretches(how, before, x, y, scaled)
     last, state = stretches[-1], before.filter
     more = np.zeros((0, x.shape[1])) if asked is None else asked
     more = scaling.beside(last.x.after, more) if scaled[0] and len(more) else np.nan_to_num(more)
-    told, surprise = [], []
+    after = _after(how, before, y, last)
+    next_told = last_columns(how, after, last.y.after if last.y else before.y, len(more))
+    told, surprise, believed = [], [], []
     for part in stretches:
         rows = part.x.centred if scaled[0] else np.nan_to_num(x[part.start : part.end])
         values = part.y.centred[:, 0] if part.y else y[part.start : part.end]
         with_last = more if part is last and not part.moves else more[:0]
-        state, said, seen = _learned(how, state, rows, values, with_last)
+        columns = _told_before(how, before, y, part)
+        if columns is not None and len(with_last):
+            columns = np.concatenate([columns, next_told])
+        state, said, (seen, weights) = _learned(how, state, rows, values, with_last, columns)
         if part.y:
             seen = _in_units(y[part.start : part.end], said, part.y)
         if part.moves:
-            state = carried(how.few, state, part.x.move, part.y.move if part.y else None)
+            state = carried(how.few, state, *(p.move if p else None for p in part[:3]))
         told.append(said)
         surprise.append(seen)
+        believed.append(weights)
     if len(more) and last.moves:
-        told.append(_learned(how, state, more[:0], y[:0], more)[1])
+        told.append(_learned(how, state, more[:0], y[:0], more, next_told)[1])
     scalers = last.x.after, last.y.after if last.y else before.y
-    learned = before.after(state, *scalers, np.concatenate(surprise))
+    history = None if believed[0] is None else np.concatenate(believed)
+    learned = before.after(state, *scalers, np.concatenate(surprise), history, after)
     said = told[0] if len(told) == 1 else jax.tree.map(lambda *a: np.concatenate(a), *told)
     if not scaled[1]:
         return Taught(learned, said, np.zeros(len(x)), np.ones(len(x)))
@@ -87,29 +101,80 @@ def taught(
 def looked_at(how: StreamFilter, learned: Learned, x: ndarray, scaled: bool) -> Prediction:
     """What is said of rows, none of which is learned."""
     rows = scaling.beside(learned.x, x) if scaled else np.nan_to_num(x)
-    return _learned(how, learned.filter, rows[:0], np.zeros(0), rows)[1]
+    told = last_columns(how, learned.last, learned.y, len(x))
+    return _learned(how, learned.filter, rows[:0], np.zeros(0), rows, told)[1]
+
+
+def last_columns(
+    how: StreamFilter, last: LastTarget, scaler: Scaler, rows: int
+) -> Float[ndarray, "rows told"] | None:
+    """What is told before a row that comes next; of several rows none is known to be that."""
+    if not how.told:
+        return None
+    y = np.full(rows, last.value if rows == 1 else np.nan)
+    maps = (
+        Maps(*(np.full(rows, part) for part in scaling.level_and_unit(s)))
+        for s in (scaler, last.scaler)
+    )
+    seen = np.full(rows, last.scaler.number[0])
+    return last_target.columns(last, y, np.zeros(rows), *maps, seen)
+
+
+def _after(how: StreamFilter, before: Learned, y: ndarray, stretch: _Stretch) -> LastTarget:
+    """The latest targets after all rows."""
+    if stretch.change is None:
+        return before.last
+    gap = last_target.differences(before.last, y)[-1]
+    return LastTarget(float(y[-1]), float(gap), stretch.change.after)
+
+
+def _told_before(
+    how: StreamFilter, before: Learned, y: ndarray, part: _Stretch
+) -> Float[ndarray, "rows told"] | None:
+    """What is told before each row of a stretch, and what experts learn there."""
+    if part.change is None or part.y is None:
+        return None
+    whole = np.append(before.last.value, y)
+    gaps = last_target.differences(before.last, y)
+    first = part.start
+    last = before.last._replace(
+        value=float(whole[first]),
+        difference=float(gaps[first - 1]) if first else before.last.difference,
+    )
+    back = Maps(*_back(part.y)), Maps(*_back(part.change))
+    changes = part.change.centred[:, 0]
+    return last_target.columns(last, whole[first : part.end], changes, *back, part.change.number)
 
 
 def _learned(
-    how: StreamFilter, state: State, rows: ndarray, values: ndarray, more: ndarray
-) -> tuple[State, Prediction, ndarray]:
-    """After some rows: the state, what was said of all, and how surprising those learned were."""
+    how: StreamFilter,
+    state: State,
+    rows: ndarray,
+    values: ndarray,
+    more: ndarray,
+    columns: ndarray | None,
+) -> tuple[State, Prediction, tuple[ndarray, ndarray | None]]:
+    """After some rows: the state, and what was said of all.
+
+    Of those that were learned also how surprising they were, and how far members were believed.
+    """
     number, kind = len(rows), default_float()
     both = np.concatenate([rows, more]).astype(kind) if len(more) else rows.astype(kind)
     weight = np.zeros(len(both), kind)
     weight[:number] = 1.0
     targets = np.zeros(len(both), np.int32 if how.classes else kind)
     targets[:number] = values
-    state, info, told = how.rows(state, both, targets, weight)
-    said, surprise = jax.device_get((told, info.surprise))
+    state, info, told = how.rows(state, both, targets, weight, columns)
+    said, surprise, believed = jax.device_get((told, info.surprise, info.believed))
     if len(both) > 1:
         said = jax.tree.map(lambda part: part[: len(both)], said)
-    return state, said, surprise[:number].astype(np.float64)
+    believed = None if believed is None else believed[:number]
+    return state, said, (surprise[:number].astype(np.float64), believed)
 
 
 def _in_units(y: ndarray, told: Prediction, part: Part) -> ndarray:
     """The log densities of numbers in their own units."""
-    first = Prediction(*(None if a is None else a[: len(y)] for a in told))
+    first = jax.tree.map(lambda a: a[: len(y)], told)
     return log_density(y, first, *_back(part))
 
 
@@ -119,18 +184,27 @@ def _back(part: Part) -> tuple[ndarray, ndarray]:
 
 
 def _stretches(
-    before: Learned, x: ndarray, y: ndarray, scaled: tuple[bool, bool]
+    how: StreamFilter, before: Learned, x: ndarray, y: ndarray, scaled: tuple[bool, bool]
 ) -> list[_Stretch]:
     """The rows standardised in turn, cut where the network has to follow a move."""
-    parts = scaling.running(before.x, x)
-    targets = scaling.running(before.y, y[:, None]) if scaled[1] else []
+    parts: list[list[Part]] = [scaling.running(before.x, x)]
+    if scaled[1]:
+        parts.append(scaling.running(before.y, y[:, None]))
+    if how.told:
+        gaps = last_target.differences(before.last, y)
+        parts.append(scaling.running(before.last.scaler, gaps[:, None]))
+    return _cut(parts)
+
+
+def _cut(parts: list[list[Part]]) -> list[_Stretch]:
+    """Parts of x, of y and of its differences that end at the same rows, joined up to a move."""
     result, first, start, end = [], 0, 0, 0
-    for i, part in enumerate(parts):
+    for i, part in enumerate(parts[0]):
         end += len(part.centred)
-        moves = bool(part.move or (targets and targets[i].move))
-        if moves or i + 1 == len(parts):
-            numbers = scaling.joined(targets[first : i + 1]) if targets else None
-            whole = scaling.joined(parts[first : i + 1]) if i > first else part
-            result.append(_Stretch(whole, numbers, start, end, moves))
+        moves = any(column[i].move for column in parts)
+        if moves or i + 1 == len(parts[0]):
+            whole: list[Any] = [scaling.joined(column[first : i + 1]) for column in parts]
+            whole += [None] * (3 - len(whole))
+            result.append(_Stretch(*whole, start, end))
             first, start = i + 1, end
     return result

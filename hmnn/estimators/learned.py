@@ -5,14 +5,18 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
-from scipy.special import expit
+from scipy.special import expit, logsumexp
 
 from hmnn.core.filtering import State
-from hmnn.core.prediction import Prediction
+from hmnn.core.prediction import Normals, Prediction
+from hmnn.estimators import last_target
 from hmnn.estimators.known_columns import Scaler
+from hmnn.estimators.last_target import LastTarget
 
 KEPT = 10_000
 """Time steps that `drift_` and `surprise_` go back."""
+EVERY = 10
+"""Of so many time steps one says how far the members of a bank were believed."""
 PAST, FEWEST = 500, 50
 """A surprise is ranked among so many before it, at most and at least."""
 STAKE = 0.2
@@ -27,27 +31,64 @@ class Learned(NamedTuple):
     filter: State
     x: Scaler
     y: Scaler
+    last: LastTarget
     surprise: Float[ndarray, " steps"]
+    believed: Float[ndarray, "steps members"]
+    """How far each member of a bank was believed, at each `EVERY`th time step."""
+    steps: int
+    """Time steps so far."""
 
-    def after(self, state: State, x: Scaler, y: Scaler, surprise: Float[Any, "..."]) -> "Learned":
+    def after(
+        self,
+        state: State,
+        x: Scaler,
+        y: Scaler,
+        surprise: Float[Any, "..."],
+        believed: Float[ndarray, "steps members"] | None = None,
+        last: LastTarget | None = None,
+    ) -> "Learned":
         """The next value, after as many time steps as there are surprises."""
         new = np.asarray(surprise, np.float64).reshape(-1)
-        return Learned(state, x, y, np.concatenate([self.surprise, new])[-KEPT:])
+        history, steps = self.believed, self.steps + len(new)
+        if believed is not None:
+            rows = np.arange(self.steps, steps) % EVERY == 0
+            if rows.any():
+                history = np.concatenate([history, believed[rows]])[-KEPT // EVERY :]
+        return Learned(
+            state,
+            x,
+            y,
+            last_target.stale(self.last) if last is None else last,
+            np.concatenate([self.surprise, new])[-KEPT:],
+            history,
+            steps,
+        )
 
 
-def nothing(state: State, x: Scaler, y: Scaler) -> Learned:
+def nothing(state: State, x: Scaler, y: Scaler, members: int) -> Learned:
     """Before any data."""
-    return Learned(state, x, y, np.zeros(0))
+    history = np.zeros((0, members), np.float32)
+    return Learned(state, x, y, last_target.unknown(), np.zeros(0), history, 0)
 
 
 def log_density(
     y: Float[ndarray, " rows"], told: Prediction, level: Float[Any, "..."], unit: Float[Any, "..."]
 ) -> Float[ndarray, " rows"]:
     """The log density of numbers in their own units, under what was said of them."""
+    weights, means, variances = normals(told)
+    z = np.asarray((y - level) / unit, np.float64)[:, None]
+    z = np.clip((z - means) / np.sqrt(variances), -1e150, 1e150)
+    logs = -0.5 * (z**2 + np.log(2.0 * np.pi * variances))
+    return logsumexp(logs, axis=1, b=weights) - np.log(unit)
+
+
+def normals(told: Prediction) -> Normals:
+    """The law of one number a row as a mixture of normal laws, which may be one."""
+    if told.normals is not None:
+        return Normals(*(np.asarray(part, np.float64) for part in told.normals))
     parts: Any = told.mean, told.epistemic + told.aleatoric  # type: ignore[operator]
-    mean, variance = (np.asarray(part, np.float64)[:, 0] for part in parts)
-    z = np.clip(((y - level) / unit - mean) / np.sqrt(variance), -1e150, 1e150)
-    return -0.5 * (z**2 + np.log(2.0 * np.pi * variance)) - np.log(unit)
+    mean, variance = (np.asarray(part, np.float64)[:, :1] for part in parts)
+    return Normals(np.ones_like(mean), mean, variance)
 
 
 def drift(surprise: Float[ndarray, " steps"]) -> Float[ndarray, " steps"]:

@@ -3,7 +3,6 @@
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from numpy import ndarray
 from scipy.special import ndtri
@@ -11,7 +10,6 @@ from sklearn.base import RegressorMixin
 
 from hmnn import _check
 from hmnn._types import Number
-from hmnn.core import prediction
 from hmnn.core.filtering import Info, State
 from hmnn.core.prediction import Prediction
 from hmnn.estimators import in_turn, inputs, scaling
@@ -124,9 +122,7 @@ class HMNNRegressor(RegressorMixin, StreamEstimator):
     def _surprise(self, info: Info, start: State, scaler: Scaler, rows: WeightedRows) -> Any:
         if not self._scales():
             return info.surprise
-        outlook = jax.tree.map(jnp.asarray, info.outlook)
-        expected = prediction.from_outlook(self._filter().few.given(start.noise), outlook, 0.95)
-        told = Prediction(*(None if part is None else part[: len(rows.y)] for part in expected))
+        told = jax.tree.map(lambda part: np.asarray(part)[: len(rows.y)], info.expected)
         return np.average(log_density(rows.y, told, *self._map(scaler)), weights=rows.weight)
 
     def _in_units(self, told: Prediction, learned: Learned) -> tuple[ndarray, ndarray]:

@@ -38,6 +38,8 @@ class Part(NamedTuple):
     mean: Float[ndarray, "rows columns"]
     variance: Float[ndarray, "rows columns"]
     """What a prediction of each row is brought back to raw units by, see `level_and_unit`."""
+    number: Float[ndarray, " rows"]
+    """Values of the first column before each row."""
     move: Move | None
     """To follow when these rows are learned."""
 
@@ -96,6 +98,7 @@ def joined(parts: list[Part]) -> Part:
         centred=np.concatenate([part.centred for part in parts]),
         mean=np.concatenate([part.mean for part in parts]),
         variance=np.concatenate([part.variance for part in parts]),
+        number=np.concatenate([part.number for part in parts]),
     )
 
 
@@ -139,7 +142,9 @@ def _part(scaler: Scaler, x: ndarray) -> Part:
     if len(after.recent) >= BLOCK:
         after, move = _looked_at(after)
     mean = np.where(scaler.held, scaler.held_mean, mean)
-    return Part(after, centred, mean, np.where(scaler.held, scaler.held_unit**2, variance), move)
+    number = np.append(scaler.number[0], now.number[:-1, 0])
+    variance = np.where(scaler.held, scaler.held_unit**2, variance)
+    return Part(after, centred, mean, variance, number, move)
 
 
 def _in_turn(scaler: Scaler, x: ndarray) -> tuple[_Moments, ndarray, ndarray]:

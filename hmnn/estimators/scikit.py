@@ -16,11 +16,12 @@ from hmnn._types import Number
 from hmnn.core import kernels
 from hmnn.core.filtering import Info, State
 from hmnn.core.prediction import Prediction
-from hmnn.estimators import equal_rows, files, in_turn, inputs, known_columns, scaling
+from hmnn.estimators import equal_rows, files, in_turn, inputs, known_columns, last_target, scaling
 from hmnn.estimators.carrying import carried
 from hmnn.estimators.equal_rows import WeightedRows
 from hmnn.estimators.known_columns import Move, Scaler
 from hmnn.estimators.learned import Learned, drift, nothing
+from hmnn.estimators.speeds import Forgetting, forgetting
 from hmnn.estimators.validation import weights
 from hmnn.estimators.whole import whole
 from hmnn.methods import streams
@@ -60,6 +61,11 @@ class StreamEstimator(BaseEstimator):
         keep: Number = 1.0,
         initial_scale: Number = 0.3,
         level_scale: Number = 0.03,
+        forgetting: str = "auto",
+        replay: Number = 4,
+        buffer: Number = 500,
+        experts: bool = True,
+        correlations: str = "auto",
         projection: str = "auto",
         epochs: Number = 50,
         learning_rate: Number = 0.01,
@@ -81,6 +87,11 @@ class StreamEstimator(BaseEstimator):
         self.keep = keep
         self.initial_scale = initial_scale
         self.level_scale = level_scale
+        self.forgetting = forgetting
+        self.replay = replay
+        self.buffer = buffer
+        self.experts = experts
+        self.correlations = correlations
         self.projection = projection
         self.epochs = epochs
         self.learning_rate = learning_rate
@@ -110,6 +121,12 @@ class StreamEstimator(BaseEstimator):
         return drift(self.state_.surprise)
 
     @property
+    def forgetting_(self) -> Forgetting:
+        """Which members of the bank are believed: how fast the world is thought to move."""
+        check_is_fitted(self, "state_")
+        return forgetting(self._filter(), self.state_)
+
+    @property
     def surprise_(self) -> ndarray:
         """The mean log density of y, in its own units, before its rows were learned.
 
@@ -123,7 +140,8 @@ class StreamEstimator(BaseEstimator):
         """Let time pass without data: the model grows less certain as its weights move."""
         check_is_fitted(self, "state_")
         later = self._filter().rest(self.state_.filter, _check.count("steps", steps))
-        self.state_ = self.state_._replace(filter=later)
+        last = last_target.stale(self.state_.last)
+        self.state_ = self.state_._replace(filter=later, last=last)
         return self
 
     def save(self, path: Any) -> Path:
@@ -231,7 +249,7 @@ class StreamEstimator(BaseEstimator):
         how, scaled, known = self._filter(), self._scaled(), self.__dict__.get("_places")
         forgets = (scaled[0] and how.dense, scaled[1] and how.dense)  # others cannot follow
         columns = self.n_features_in_ if known is None else known.inputs
-        return nothing(how.init(seed), *known_columns.pair(columns, forgets))
+        return nothing(how.init(seed), *known_columns.pair(columns, forgets), len(how.names))
 
     def _fitted(self, x: ndarray, y: ndarray, sample_weight: Any) -> Learned:
         """All rows at once, whatever their order, from nothing."""
@@ -261,7 +279,8 @@ class StreamEstimator(BaseEstimator):
         learn = how.settled if settle and how.descends_from > len(values[0]) else how.learn
         state, info = learn(start, *values)
         surprise = self._surprise(info, start, before.y if y_move is None else y_scaler, rows)
-        return before.after(state, x_scaler, y_scaler, surprise)
+        believed = None if info.believed is None else np.asarray(info.believed)[None]
+        return before.after(state, x_scaler, y_scaler, surprise, believed)
 
     def _scaled(self) -> tuple[bool, bool]:
         """Whether x is standardised, and whether y is."""
@@ -287,8 +306,10 @@ class StreamEstimator(BaseEstimator):
         now.__dict__.update(self.__dict__)
         x, learned, how = X if read else inputs.questions(now, X), now.state_, now._filter()
         rows = scaling.beside(learned.x, x) if self.standardise else np.nan_to_num(x)
-        rows = rows.astype(learned.filter.posterior.mean.dtype)
-        told = how.predict(learned.filter, rows, ahead)
+        last = None
+        if ahead == 1:
+            last = in_turn.last_columns(how, learned.last, learned.y, len(rows))
+        told = how.predict(learned.filter, rows.astype(default_float()), ahead, last)
         self._built = now._built
         if not np.isfinite(told.mean).all():
             row = int(np.argwhere(~np.isfinite(told.mean))[0][0])

@@ -4,7 +4,7 @@ import math
 
 from hmnn import _check
 from hmnn._types import Number
-from hmnn.core.projections.natural import JOINT, Natural
+from hmnn.core.projections.natural import CORRELATIONS, JOINT, Natural
 
 
 def natural(
@@ -13,6 +13,8 @@ def natural(
     spread: Number = 1.0,
     bound: Number = math.inf,
     joint: Number = JOINT,
+    correlations: str = "none",
+    level_bound: Number = math.inf,
 ) -> Natural:
     """The closed-form projection.
 
@@ -23,11 +25,20 @@ def natural(
             independent weights.
         bound: no move makes a variance larger than this, or than it was at the start.
         joint: rows that are taken together; more rows are taken in turn.
+        correlations: "none", or "last": the weights of a last dense layer keep their covariance.
+        level_bound: the extra jump makes no variance of a bias larger than this.
     """
     return Natural(
         initial_scale=_check.positive("initial_scale", initial_scale),
         level_scale=_check.number("level_scale", level_scale, "at least 0", lambda v: v >= 0),
         spread=_check.unit("spread", spread),
-        bound=bound if bound == math.inf else _check.positive("bound", bound),
+        bound=_bound("bound", bound),
+        level_bound=_bound("level_bound", level_bound),
         joint=_check.count("joint", joint),
+        correlations=_check.choice("correlations", correlations, CORRELATIONS),
     )
+
+
+def _bound(name: str, value: Number) -> Number:
+    """A positive number, or none."""
+    return value if value == math.inf else _check.positive(name, value)

@@ -1,5 +1,6 @@
-"""The filter for streams: few rows by the closed form, many by descent, one state for both."""
+"""The filter for streams: a bank of filters in closed form, or one, or the paper's descent."""
 
+import math
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -10,10 +11,11 @@ import numpy as np
 from jaxtyping import Array, Float
 from numpy import ndarray
 
-from hmnn import _check
+from hmnn import _check, _tree
 from hmnn._types import Batch, Number, Scalar
 from hmnn.core import kernels
 from hmnn.core.filtering import Filter, Info, State
+from hmnn.core.learning import Bank, Group, Last, banked
 from hmnn.core.likelihoods import Likelihood, OfClasses
 from hmnn.core.prediction import Prediction, Question
 from hmnn.core.projections.matched import MatchedDescent
@@ -38,13 +40,43 @@ SIZES = (1, 2, 16, 128, 1024)
 """Sizes that short streams are filled up to, few because each is compiled; one row learned and one
 asked come first."""
 PROJECTIONS = ("auto", "gradient", "natural")
-SPREAD = 0.1
-"""The share of the linearised variance that predictions take: independent weights overstate it
-(docs/natural.md)."""
-BOUND = 1.0
-"""No variance of a weight grows beyond this, or with memory 1 it would for ever."""
-NUMBERS_SPREAD = 0.4
-"""The same for numbers: with it the intervals of the mean cover (benchmarks/doors.py)."""
+FORGETTING = ("auto", "fixed")
+CORRELATIONS = ("auto", "none", "last")
+BOUND, LEVEL_BOUND = 1.0, 10.0
+"""No variance of a weight grows beyond this, or with memory 1 it would for ever; that of the
+outputs' biases may in a bank, so that a level can follow labels that come in runs."""
+
+
+class Speed(NamedTuple):
+    """What one member of a bank believes of the world."""
+
+    name: str
+    jump: float
+    """The variance that every weight gains from one time step to the next."""
+    level: float
+    """The standard deviation of an extra jump of the outputs' biases."""
+    replay: float = 0.0
+    """The weight of rows that are relearned."""
+
+
+STILL = 0.12
+"""Without data the variance of a weight that moves tends to this."""
+YOURS = "yours"
+SPEEDS = (
+    Speed("still, moving level", 0.0, 0.3),
+    Speed(YOURS, 2.45e-5, 0.03),
+    Speed("fast", 5e-4, 0.03),
+    Speed("moving, gentle replay", 2e-4, 0.03, 0.1),
+    Speed("moving, replay", 2e-4, 0.03, 1.0),
+    Speed("still, replay", 0.0, 0.03, 1.0),
+)
+"""The bank; chosen on development streams (benchmarks/streams.py, docs/natural.md). The second one
+takes the numbers of the estimator."""
+EXPERTS = (
+    Speed("change from the last value", 2.45e-5, 0.03),
+    Speed("change from the last value, gentle replay", 2e-4, 0.03, 0.1),
+)
+"""Members that are told the last target and say what is added to it."""
 
 
 class Settings(NamedTuple):
@@ -58,6 +90,11 @@ class Settings(NamedTuple):
     keep: Number = 1.0
     initial_scale: Number = 0.3
     level_scale: Number = 0.03
+    forgetting: str = "auto"
+    replay: Number = 4
+    buffer: Number = 500
+    experts: bool = True
+    correlations: str = "auto"
     projection: str = "auto"
     epochs: Number = 50
     learning_rate: Number = 0.01
@@ -69,12 +106,20 @@ class Settings(NamedTuple):
 
 
 class StreamFilter(NamedTuple):
-    """Two filters over one kind of state; data come as arrays that were checked before."""
+    """A few filters for one network; data come as arrays that were checked before."""
 
     few: Filter
-    """With the closed form."""
+    """With the closed form: a bank, or where weights are dropped one filter."""
+    single: Filter
+    """One filter with the closed form, which goes through rows that have no order."""
     many: Filter
-    """With the descent."""
+    """With the descent; its states are those of `single`."""
+    names: tuple[str, ...]
+    """Of the members of the bank."""
+    jumps: Float[ndarray, " members"]
+    """The standard deviation that each gives every weight in a time step."""
+    told: int
+    """Columns that stand before those of x, see `hmnn.core.learning.Last`."""
     outputs: int
     """Of the network."""
     descends_from: int
@@ -96,7 +141,7 @@ class StreamFilter(NamedTuple):
 
     def learn(self, state: State, x: ndarray, y: ndarray, weight: ndarray) -> tuple[State, Info]:
         """One time step: all rows together."""
-        number = len(x)
+        number, x = len(x), self._with(x, None)
         batch = Batch(x, y, weight) if number == 1 else padding.padded(x, y, weight)
         if number < self.descends_from:
             after, info = method.step(self.few, state, batch)
@@ -112,8 +157,17 @@ class StreamFilter(NamedTuple):
 
         So every pass begins where the last one led, and numbers count once in all (labels a little
         more, see `COLD`). How many are best is said by rows that are held back, by the log density
-        of their targets.
+        of their targets. Rows without an order say nothing of the speed: one filter learns them,
+        and all members of a bank begin where it ends.
         """
+        bank = self.few.projection
+        if not isinstance(bank, Bank):
+            return self._settled(start, *data)
+        alone = self._replace(few=self.single, told=0)
+        state, info = alone._settled(method.init(self.single, start.key), *data)
+        return bank.begun(start, state), info
+
+    def _settled(self, start: State, *data: ndarray) -> tuple[State, Info]:
         chance = np.random.default_rng(np.asarray(jax.random.key_data(start.key)))
         rows = len(data[0])
         order = chance.permutation(rows)
@@ -137,18 +191,18 @@ class StreamFilter(NamedTuple):
             order = chance.permutation(len(data[0]))
             x, y, weight = (part[order] for part in data)
             state, info = self.learn(state, x, y, weight * number**-self.share)
-            outlook = jax.tree.map(lambda a: np.asarray(a)[np.argsort(order)], info.outlook)  # noqa: B023
-            infos.append(info._replace(outlook=outlook))
+            told = jax.tree.map(lambda a: np.asarray(a)[np.argsort(order)], info.expected)  # noqa: B023
+            infos.append(info._replace(expected=told))
         return state._replace(t=t, seen=jnp.ones_like(t)), infos[0]
 
     def rows(
-        self, state: State, x: ndarray, y: ndarray, weight: ndarray
+        self, state: State, x: ndarray, y: ndarray, weight: ndarray, last: ndarray | None = None
     ) -> tuple[State, Info, Prediction]:
         """Rows one at a time, each a time step.
 
-        Predict it, then learn it unless its weight is 0.
+        Predict it, then learn it unless its weight is 0. `last` has the columns for experts.
         """
-        number = len(x)
+        number, x = len(x), self._with(x, last)
         batch = Batch(x, y, weight)
         if number > 1:
             size = next((n for n in SIZES if number <= n), padding.bucket(number))
@@ -165,8 +219,18 @@ class StreamFilter(NamedTuple):
         """Time passes without data."""
         return _rest(self.few, state, steps)
 
-    def predict(self, state: State, x: ndarray, ahead: int = 1) -> Prediction:
+    def _with(self, x: ndarray, last: ndarray | None) -> ndarray:
+        """x behind the columns for experts; zeros say that the last target is not known."""
+        if not self.told:
+            return x
+        last = np.zeros((len(x), self.told), x.dtype) if last is None else last
+        return np.concatenate([last.astype(x.dtype), x], axis=1)
+
+    def predict(
+        self, state: State, x: ndarray, ahead: int = 1, last: ndarray | None = None
+    ) -> Prediction:
         """What is said of new rows `ahead` time steps after the last one, in NumPy's arrays."""
+        x = self._with(x, last)
         if len(x) == 1:
             return jax.device_get(_predict(self.few, state, x, ahead))
         return jax.tree.map(
@@ -207,30 +271,9 @@ def build(settings: Settings, columns: int, outputs: int, likelihood: str) -> St
 
 @lru_cache(maxsize=128)
 def _build(settings: Settings, columns: int, outputs: int, likelihood: str) -> StreamFilter:
-    projection = _check.choice("projection", settings.projection, PROJECTIONS)
-    classes = likelihood in ("bernoulli", "categorical")
-    drops = np.ndim(settings.keep) > 0 or settings.keep != 1
-    if projection == "natural" and drops:
-        raise _check.fail("keep", "1 with projection='natural', which drops nothing", settings.keep)
-    network = (
-        mlp(columns, settings.hidden, outputs) if settings.network is None else settings.network
-    )
-    shapes = arguments.shapes(network)
-    kernel = settings.kernel
-    if kernel is None:
-        kernel = kernels.jump(
-            settings.memory, settings.jump_scale, settings.shrink, settings.jump_prob
-        )
-    spread = SPREAD if classes else NUMBERS_SPREAD
-    closed = natural(settings.initial_scale, settings.level_scale, spread, BOUND)
-    wide = descent(
-        optimiser="adam",
-        learning_rate=settings.learning_rate,
-        epochs=settings.epochs,
-        minibatch=settings.minibatch,
-        initial_scale=settings.initial_scale,
-        restart=True,
-    )
+    classes, drops = _checked(settings, likelihood)
+    own = settings.network is not None
+    network = settings.network if own else mlp(columns, settings.hidden, outputs)
     law = arguments.likelihood(likelihood if settings.likelihood is None else settings.likelihood)
     found = arguments.widths(network, law)(np.zeros((1, columns), padding.default_float()))
     if found != outputs:
@@ -239,21 +282,149 @@ def _build(settings: Settings, columns: int, outputs: int, likelihood: str) -> S
         )
     if classes:
         _check_classes(law, outputs)
-    parts = Filter(
+    descends = drops or settings.family is not None or settings.projection == "gradient"
+    alone = settings.forgetting == "fixed" or descends
+    correlations = settings.correlations
+    if correlations == "auto":
+        correlations = "none" if alone else "last"
+    yours = Speed(YOURS, math.nan, math.nan)
+    single = _member(yours, settings, network, law, correlations, alone)
+    if descends:
+        few, names, told = single, (YOURS,), 0
+    else:
+        experts = settings.experts and not alone and not own and settings.likelihood is None
+        expert = mlp(columns + 2, settings.hidden, outputs) if experts and not classes else None
+        speeds = (yours,) if alone else SPEEDS
+        groups, names = [], []
+        for chosen, net in ((speeds, network), (EXPERTS, expert)):
+            if net is not None:
+                made, said = _groups(chosen, settings, net, law, correlations, net is expert)
+                groups += made
+                names += said
+        told = 0 if expert is None else len(Last._fields)
+        bank = Bank(
+            tuple(groups),
+            row=(told + columns,) if not own else (columns,),
+            buffer=int(settings.buffer),
+            told=told > 0,
+        )
+        few = replace(single, kernel=kernels.static(), projection=bank)
+    wide = descent(
+        optimiser="adam",
+        learning_rate=settings.learning_rate,
+        epochs=settings.epochs,
+        minibatch=settings.minibatch,
+        initial_scale=settings.initial_scale,
+        restart=True,
+    )
+    family = arguments.family(settings.family, settings.keep, "internal", single.weights())
+    diagonal = replace(single.projection, correlations="none")
+    many = replace(single, family=family, projection=MatchedDescent(diagonal, wide))
+    never = 2**31
+    start = {"auto": MANY if descends else never, "gradient": 1, "natural": never}
+    return StreamFilter(
+        *(jax.tree.map(jnp.asarray, parts) for parts in (few, single, many)),
+        tuple(names),
+        _jumps(few),
+        told,
+        outputs,
+        start[settings.projection],
+        COLD if classes else 1.0,
+        classes,
+        not own,
+    )
+
+
+def _jumps(parts: Filter) -> Float[ndarray, " members"]:
+    """The mean deviation by which the kernel of each member makes weights wider."""
+    bank = parts.projection
+    stacked = (
+        [group.members for group in bank.groups] if isinstance(bank, Bank) else [banked([parts])]
+    )
+
+    def one(member: Filter) -> Array:
+        zeros = tuple(jax.tree.leaves(member.weights()))
+        jumps = kernels.affine(member.kernel, zeros, member.weights()).jump
+        wide = [jnp.sum(jnp.broadcast_to(q, w.shape)) for q, w in zip(jumps, zeros, strict=True)]
+        return jnp.sqrt(sum(wide) / _tree.size(zeros))
+
+    return np.concatenate([np.asarray(jax.vmap(one)(members)) for members in stacked])
+
+
+def _checked(settings: Settings, likelihood: str) -> tuple[bool, bool]:
+    """Whether targets are classes, and whether weights are dropped; refuses what cannot be."""
+    _check.choice("projection", settings.projection, PROJECTIONS)
+    _check.choice("forgetting", settings.forgetting, FORGETTING)
+    _check.choice("correlations", settings.correlations, CORRELATIONS)
+    _check.count("replay", settings.replay, least=0)
+    _check.count("buffer", settings.buffer)
+    if type(settings.experts) not in (bool, np.bool_):
+        raise _check.fail("experts", "True or False", settings.experts)
+    drops = np.ndim(settings.keep) > 0 or settings.keep != 1
+    if settings.projection == "natural" and drops:
+        raise _check.fail("keep", "1 with projection='natural', which drops nothing", settings.keep)
+    return likelihood in ("bernoulli", "categorical"), drops
+
+
+def _member(
+    speed: Speed,
+    settings: Settings,
+    network: Network,
+    law: Likelihood,
+    correlations: str,
+    alone: bool,
+) -> Filter:
+    """One filter; "yours" has the numbers of the estimator."""
+    shapes, mine = arguments.shapes(network), speed.name == YOURS
+    kernel = settings.kernel
+    if mine and kernel is None:
+        kernel = kernels.jump(
+            settings.memory, settings.jump_scale, settings.shrink, settings.jump_prob
+        )
+    elif kernel is None:
+        kept = math.sqrt(1.0 - speed.jump / STILL)
+        kernel = kernels.Jump(
+            kept, math.sqrt(speed.jump), kernels.SHRINK, 1.0, kernels.Centre(1.0, 0.0)
+        )
+    projection = natural(
+        settings.initial_scale,
+        settings.level_scale if mine else speed.level,
+        bound=BOUND,
+        correlations=correlations,
+        level_bound=BOUND if alone else LEVEL_BOUND,
+    )
+    return Filter(
         network.init,
         network.apply,
         arguments.kernel(kernel, shapes),
-        arguments.family(settings.family, settings.keep, "internal", shapes),
+        None,
         law,
-        closed,
+        projection,
+        derivatives=network.derivatives,
     )
-    few = jax.tree.map(jnp.asarray, replace(parts, family=None))
-    many = jax.tree.map(jnp.asarray, replace(parts, projection=MatchedDescent(closed, wide)))
-    never = 2**31
-    descends = drops or settings.family is not None
-    start = {"auto": MANY if descends else never, "gradient": 1, "natural": never}[projection]
-    share = COLD if classes else 1.0
-    return StreamFilter(few, many, outputs, start, share, classes, settings.network is None)
+
+
+def _groups(
+    speeds: tuple[Speed, ...],
+    settings: Settings,
+    network: Network,
+    law: Likelihood,
+    correlations: str,
+    expert: bool,
+) -> tuple[list[Group], list[str]]:
+    """The members that relearn nothing, and those that do, each as one stacked filter."""
+    alone = len(speeds) == 1
+    calm = [s for s in speeds if not (s.replay or expert)]
+    eager = [s for s in speeds if s.replay or expert]
+    if not settings.replay:
+        eager = [s._replace(replay=0.0) for s in eager]
+    groups = []
+    for chosen, lots in ((calm, 0), (eager, int(settings.replay))):
+        if chosen:
+            members = [_member(s, settings, network, law, correlations, alone) for s in chosen]
+            weights = jnp.asarray([s.replay for s in chosen], padding.default_float())
+            groups.append(Group(banked(members), weights, lots, expert))
+    return groups, [s.name for s in calm + eager]
 
 
 def _check_classes(law: Likelihood, outputs: int) -> None:

@@ -59,6 +59,7 @@ def build(
             family=arguments.family(family, keep, keep_where, shapes),
             likelihood=law,
             projection=how,
+            derivatives=network.derivatives,
         )
     )
 

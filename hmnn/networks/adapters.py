@@ -9,7 +9,9 @@ import jax.numpy as jnp
 from jaxtyping import Array, PyTree
 
 from hmnn import _check
-from hmnn._types import Key, Weights
+from hmnn._types import Key, Outer, Weights
+
+Derivatives = Callable[[Weights, Array], tuple[Array, tuple[Array | Outer, ...]]]
 
 
 class Network(NamedTuple):
@@ -17,6 +19,10 @@ class Network(NamedTuple):
 
     init: Callable[[Key], Weights]
     apply: Callable[[Weights, Array], Array]
+    derivatives: Derivatives | None = None
+    """For networks of dense layers: derivatives(weights, row) -> the outputs of one row, and for
+    each leaf of the weights the derivatives in it, of a matrix as `Outer`. The last layer comes
+    last, its matrix before its biases. None: they are found by differentiation."""
 
 
 def from_functions(init: Any, apply: Any) -> Network:
@@ -50,7 +56,10 @@ def from_equinox(build: Any) -> Network:
     def apply(weights: Weights, x: Array) -> Array:
         return jax.vmap(eqx.combine(weights, rest))(x)
 
-    return Network(init, apply)
+    def derivatives(weights: Weights, row: Array) -> tuple[Array, tuple[Array | Outer, ...]]:
+        return eqx.combine(weights, rest).derivatives(row)
+
+    return Network(init, apply, derivatives if hasattr(example, "derivatives") else None)
 
 
 def from_flax(module: Any, x: Any) -> Network:

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 from jaxtyping import Array
 
 from hmnn import _check
-from hmnn._types import Key, Number
+from hmnn._types import Key, Number, Outer
 from hmnn.networks.adapters import Network, from_equinox
 
 
@@ -55,7 +55,7 @@ def rnn(inputs: Number, width: Number, outputs: Number) -> Network:
 
 @cache
 def _linear(inputs: int, outputs: int, bias: bool) -> Network:
-    return from_equinox(lambda key: eqx.nn.Linear(inputs, outputs, use_bias=bias, key=key))
+    return from_equinox(lambda key: _Affine(inputs, outputs, use_bias=bias, key=key))
 
 
 @cache
@@ -86,6 +86,15 @@ def _rnn(inputs: int, width: int, outputs: int) -> Network:
     return from_equinox(lambda key: _Recurrent(inputs, width, outputs, key))
 
 
+class _Affine(eqx.nn.Linear):
+    """A linear map that tells its own derivatives."""
+
+    def derivatives(self, x: Array) -> tuple[Array, tuple[Array | Outer, ...]]:
+        """The outputs of a row, and the derivatives in matrix and biases."""
+        outputs = self(x)
+        return outputs, _of_layer(self, jnp.eye(outputs.size, dtype=outputs.dtype), x)
+
+
 class _Layers(eqx.Module):
     """Linear layers with an activation between them; unlike eqx.nn.MLP the widths may differ."""
 
@@ -104,6 +113,27 @@ class _Layers(eqx.Module):
         for layer in self.layers[:-1]:
             x = self.activation(layer(x))
         return self.layers[-1](x)
+
+    def derivatives(self, x: Array) -> tuple[Array, tuple[Array | Outer, ...]]:
+        """The outputs of a row, and the derivatives in every matrix and its biases."""
+        inputs, pulls = [x], []
+        for layer in self.layers[:-1]:
+            x, pull = jax.vjp(self.activation, layer(x))
+            inputs.append(x)
+            pulls.append(pull)
+        outputs = self.layers[-1](x)
+        pulled = jnp.eye(outputs.size, dtype=outputs.dtype)
+        found = [_of_layer(self.layers[-1], pulled, x)]
+        for i in range(len(pulls) - 1, -1, -1):
+            pulled = jax.vmap(pulls[i])(pulled @ self.layers[i + 1].weight)[0]
+            found.append(_of_layer(self.layers[i], pulled, inputs[i]))
+        return outputs, tuple(leaf for pair in reversed(found) for leaf in pair)
+
+
+def _of_layer(layer: eqx.nn.Linear, pulled: Array, x: Array) -> tuple[Array | Outer, ...]:
+    """The derivatives in a layer's matrix, and in its biases if it has any."""
+    matrix = Outer(pulled, x)
+    return (matrix,) if layer.bias is None else (matrix, pulled)
 
 
 class _Recurrent(eqx.Module):

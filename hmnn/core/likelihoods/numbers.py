@@ -35,6 +35,11 @@ class Gaussian(NamedTuple):
 
     scale: Scalar | Float[Array, "rows *out"]
 
+    @property
+    def normal(self) -> bool:
+        """Whether the law of y is normal, also where the outputs are uncertain."""
+        return True
+
     def check(self, y: np.ndarray, outputs: int, where: str) -> None:
         """As many numbers a row as the network has outputs."""
         check_width(y, outputs, where)

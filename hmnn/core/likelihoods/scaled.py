@@ -51,6 +51,11 @@ class ScaledGaussian(NamedTuple):
     """A factor of the predictive variance."""
 
     @property
+    def normal(self) -> bool:
+        """Whether the law of y is normal, also where the outputs are uncertain."""
+        return True
+
+    @property
     def targets(self) -> int:
         """How many numbers a row has; the network has one output more."""
         return 1

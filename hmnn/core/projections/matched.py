@@ -8,7 +8,6 @@ from typing import ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Int
 
 from hmnn import _tree
@@ -20,7 +19,7 @@ from hmnn.core.filtering import Corrected, Filter, Info, State
 from hmnn.core.mixtures import Mixture
 from hmnn.core.prediction import Outlook, Prediction, Question
 from hmnn.core.projections.descent import Descent, Work
-from hmnn.core.projections.natural import Moments, Natural, weights_of
+from hmnn.core.projections.natural import Moments, Natural
 
 
 class _Begun(NamedTuple):
@@ -114,12 +113,13 @@ def moments(parts: Filter, posterior: Posterior) -> Moments:
     variance = jax.tree.map(
         lambda m, law: mixtures.variance(law) * jnp.ones_like(m), posterior.location, laws
     )
-    return Moments(ravel_pytree(mean)[0], ravel_pytree(variance)[0])
+    return Moments(tuple(jax.tree.leaves(mean)), tuple(jax.tree.leaves(variance)))
 
 
 def member(parts: Filter, law: Moments) -> Posterior:
     """The members of the families with these moments."""
-    means, variances = weights_of(parts, law)
+    tree = _tree.structure(parts.weights())
+    means, variances = tree.unflatten(law.mean), tree.unflatten(law.variance)
     matched = jax.tree.map(
         lambda m, v, family: family.match(Mixture((m,), (1.0,), (v,), (1.0,))),
         means,

@@ -3,26 +3,26 @@
 The network is made linear at the mean of P pi_{t-1}, the likelihood quadratic by its generalised
 Gauss-Newton curvature. For that model the normal law with independent weights closest to the
 corrected law is known: its mean is the exact mean, its precision the diagonal of the exact
-precision. All weights are one vector here. docs/natural.md has the derivation.
+precision. The weights of the last layer may keep their whole covariance: then theirs is exact too,
+for one output, and for several but for what it says of two outputs together. docs/natural.md has
+the derivation.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float
 
 from hmnn import _tree
-from hmnn._types import Batch, Key, Scalar, Weights
-from hmnn.core import likelihoods, mixtures, prediction
+from hmnn._types import Batch, Key, Outer, Scalar, Weights
+from hmnn.core import jacobians, kernels, likelihoods, mixtures, prediction
+from hmnn.core.cpu.small import inverted
 from hmnn.core.filtering import Corrected, Filter, Info, State
-from hmnn.core.kernels import Centre
+from hmnn.core.jacobians import Jacobian
 from hmnn.core.likelihoods import Likelihood
 from hmnn.core.mixtures import Mixture
-from hmnn.core.objective import Apply
 from hmnn.core.prediction import Outlook, Prediction, Question
 
 JOINT = 32
@@ -31,31 +31,27 @@ point."""
 UNKNOWNS = 1024
 """Rows times outputs of a lot are at most so many, or it is one row: with many outputs fewer rows
 are taken together, as memory and time grow with the square and the cube."""
-DIRECTIONS = 64
-"""Outputs whose gradients are held at the same time in a prediction."""
 FIRST = 2**31 - 1
 """Folded into the key for the network's own initial weights; time steps fold in t."""
+CORRELATIONS = ("none", "last")
+SEPARATE = 2
+"""Up to so many outputs each has a last-layer covariance of its own; more share one."""
 
 
 class Moments(NamedTuple):
-    """E[w] and Var[w] of every weight, in one vector each."""
+    """E[w] and Var[w] of every weight, an array for each leaf of the network's weights."""
 
-    mean: Float[Any, " size"]
-    variance: Float[Any, " size"]
-
-
-class _Whitened(NamedTuple):
-    """A row as observations with unit noise, c = A (w - m) + noise, and its outlook."""
-
-    a: Float[Array, "out size"]
-    c: Float[Array, " out"]
-    outlook: Outlook
+    mean: tuple[Array, ...]
+    variance: tuple[Array, ...]
+    last: Any = ()
+    """The covariance of each output's weights and bias in the last layer, or one for all outputs;
+    () if it is not kept. Its diagonal stands in `variance` too."""
 
 
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class Natural:
-    """The closed-form projection; all but `joint` are numbers, which are traced."""
+    """The closed-form projection; all but `joint` and `correlations` are numbers, and traced."""
 
     initial_scale: Scalar = 0.3
     """Standard deviation of lambda_0 around the network's own initial weights."""
@@ -67,22 +63,39 @@ class Natural:
     bound: Scalar = jnp.inf
     """No move makes a variance larger than this, or than it was at the start; with memory 1 it
     grows for ever, as the Kalman filter's does, unless this is finite."""
+    level_bound: Scalar = jnp.inf
+    """The extra jump makes no variance of a bias larger than this."""
     joint: int = field(default=JOINT, metadata={"static": True})
     """Rows that are taken together; more rows are taken in turn."""
+    correlations: str = field(default="none", metadata={"static": True})
+    """"last": the weights of a last dense layer keep their covariance."""
 
     def init(self, parts: Filter, key: Key) -> tuple[Moments, tuple[()]]:
         """pi_0: independent normal laws around the network's own initial weights."""
-        mean = ravel_pytree(parts.first_weights(jax.random.fold_in(key, FIRST)))[0]
-        return Moments(mean, jnp.full_like(mean, self.initial_scale**2)), ()
+        mean = tuple(jax.tree.leaves(parts.first_weights(jax.random.fold_in(key, FIRST))))
+        variance = tuple(jnp.full_like(m, self.initial_scale**2) for m in mean)
+        return Moments(mean, variance, self._first_covariance(parts)), ()
 
     def prior(self, parts: Filter, posterior: Moments) -> Moments:
         """P pi_{t-1}, matched by its moments; a kernel with centre "previous" pulls to E[w]."""
-        law = moved(parts, posterior)
-        variance = mixtures.variance(law) * jnp.ones_like(posterior.mean) + self._level(parts)
-        bound = jnp.maximum(posterior.variance, jnp.maximum(self.bound, self.initial_scale**2))
-        return Moments(
-            mixtures.mean(law) * jnp.ones_like(posterior.mean), jnp.minimum(variance, bound)
+        move = kernels.affine(parts.kernel, posterior.mean, parts.weights())
+        most = jnp.maximum(self.bound, self.initial_scale**2)
+        shrunk = [a**2 * v for a, v in zip(move.memory, posterior.variance, strict=True)]
+        gains = [jnp.clip(most - v, 0.0, q) for q, v in zip(move.jump, shrunk, strict=True)]
+        if shrunk[-1].ndim == 1:  # the outputs' biases
+            room = jnp.maximum(self.level_bound - shrunk[-1] - gains[-1], 0.0)
+            gains[-1] = gains[-1] + jnp.minimum(self.level_scale**2, room)
+        variance = tuple(v + gain for v, gain in zip(shrunk, gains, strict=True))
+        if isinstance(posterior.last, tuple):
+            return Moments(move.mean, variance)
+        size = _of_last(parts.weights())
+        memory, gain = (
+            _rows(leaves[-size:], variance[-size:], len(posterior.last))
+            for leaves in (move.memory, gains)
         )
+        last = memory[:, :, None] * posterior.last * memory[:, None, :]
+        last = last + gain[:, :, None] * jnp.eye(gain.shape[1], dtype=gain.dtype)[None]
+        return Moments(move.mean, variance, last)
 
     def start(self, parts: Filter, state: State) -> Moments:
         """The old law: nothing is searched for."""
@@ -95,46 +108,45 @@ class Natural:
 
         The network is made linear anew for each lot.
         """
-        unravel = ravel_pytree(parts.weights())[1]
         likelihood = parts.given(state.noise)
 
         def one(carry: tuple[Moments, Any], lot: Batch) -> tuple[tuple[Moments, Any], Outlook]:
-            law, outlook = self._taken(parts.apply, likelihood, unravel, carry[0], lot)
+            law, outlook = self._taken(parts, likelihood, carry[0], lot)
             return (law, likelihoods.learned(parts.likelihood, carry[1], outlook, lot)), outlook
 
-        if batch.x.shape[0] == 1:
+        joint = min(self.joint, batch.x.shape[0], at_once(parts, batch.x))
+        if batch.x.shape[0] <= joint:
             (law, noise), outlook = one((prior, state.noise), batch)
             return Corrected(law, (), noise, outlook)
-        lots = _cut(batch, min(self.joint, batch.x.shape[0], _at_once(parts, batch.x)))
-        (law, noise), _ = jax.lax.scan(one, (prior, state.noise), lots)
+        (law, noise), _ = jax.lax.scan(one, (prior, state.noise), cut(batch, joint))
         return Corrected(law, (), noise, self.outlook(parts, prior, batch.x))
 
     def _taken(
-        self, apply: Apply, likelihood: Likelihood, unravel: Callable, law: Moments, lot: Batch
+        self, parts: Filter, likelihood: Likelihood, law: Moments, lot: Batch
     ) -> tuple[Moments, Outlook]:
         """The correction by the rows of one lot together, and what was expected of them."""
-
-        def row(x: Array, y: Array, weight: Array) -> _Whitened:
-            return _whitened(apply, likelihood, law, unravel, Batch(x, y, weight))
-
-        if len(lot.x) == 1:
-            seen = jax.tree.map(lambda a: a[None], row(lot.x[0], lot.y[0], lot.weight[0]))
-        else:
-            seen = jax.vmap(row)(*lot)
-        outlook = seen.outlook._replace(spread=self.spread * seen.outlook.spread)
-        return _gained(law, seen.a.reshape(-1, law.mean.size), seen.c.reshape(-1)), outlook
+        outputs, leaves = _linear(parts, law, lot.x)
+        roots, residuals = jax.vmap(likelihood.curvature)(outputs, lot.y)
+        sized = jnp.sqrt(lot.weight)
+        seen = _Seen(leaves, sized[:, None, None] * roots, sized[:, None] * residuals)
+        law, spread = _gained(law, seen, _of_last(parts.weights()))
+        return law, Outlook(outputs, self.spread * spread)
 
     def report(
         self, parts: Filter, before: State, after: State, batch: Batch, notes: Outlook
     ) -> Info:
         """How surprising the rows were, and how probable a big jump."""
-        law, outputs = parts.given(before.noise).predictive(*notes)
-        logs, law_after = law.log_prob(outputs, batch.y), after.posterior
+        likelihood, law_after = parts.given(before.noise), after.posterior
+        law, outputs = likelihood.predictive(*notes)
+        logs = law.log_prob(outputs, batch.y)
+        pairs = zip(moved(parts, before.posterior), law_after.mean, strict=True)
+        jumps = [mixtures.widest(mixture, m) for mixture, m in pairs]
         return Info(
             finite=_tree.all_finite((law_after, after.noise)),
             surprise=jnp.sum(batch.weight * logs) / jnp.sum(batch.weight),
-            mean_scale=jnp.mean(jnp.sqrt(law_after.variance)),
-            drift=jnp.mean(mixtures.widest(moved(parts, before.posterior), law_after.mean)),
+            mean_scale=_mean(jax.tree.map(jnp.sqrt, law_after.variance)),
+            drift=_mean(jumps),
+            expected=prediction.from_outlook(likelihood, notes, 0.95),
             outlook=notes,
         )
 
@@ -149,49 +161,52 @@ class Natural:
 
     def outlook(self, parts: Filter, law: Moments, x: Float[Array, "rows *x"]) -> Outlook:
         """The outputs at the mean and the share of J v J^T, row by row."""
-        unravel = ravel_pytree(parts.weights())[1]
+        size = _of_last(parts.weights())
 
         def one(row: Array) -> Outlook:
-            outputs, pull = _linear(parts.apply, law.mean, unravel, row)
-            directions = jnp.eye(outputs.size, dtype=outputs.dtype)
-            if outputs.size <= DIRECTIONS:
-                spread = (jax.vmap(pull)(directions) ** 2) @ law.variance
-            else:
-                spread = jax.lax.map(
-                    lambda d: pull(d) ** 2 @ law.variance, directions, batch_size=DIRECTIONS
-                )
-            return Outlook(outputs, self.spread * spread)
+            outputs, leaves = _linear(parts, law, row[None])
+            return Outlook(outputs[0], self.spread * _spread(law, leaves, size)[0])
 
-        return jax.lax.map(one, x, batch_size=min(16, _at_once(parts, x)))
+        if len(x) == 1:
+            return jax.tree.map(lambda a: a[None], one(x[0]))
+        return jax.lax.map(one, x, batch_size=min(16, at_once(parts, x)))
 
-    def _level(self, parts: Filter) -> Float[Array, " size"]:
-        """What the variance of the outputs' biases (the last leaf, if a vector) gains extra."""
-        weights = parts.weights()
-        size, last = _tree.size(weights), jax.tree.leaves(weights)[-1]
-        biases = jnp.arange(size) >= size - (last.size if last.ndim == 1 else 0)
-        return jnp.where(biases, self.level_scale**2, 0.0).astype(last.dtype)
+    def _first_covariance(self, parts: Filter) -> Any:
+        """That of the last layer's weights, one for each of few outputs; () if none is kept."""
+        if self.correlations == "none" or parts.derivatives is None:
+            return ()
+        leaves = jax.tree.leaves(parts.weights())
+        outputs, width = leaves[-_of_last(parts.weights())].shape
+        sets = outputs if outputs <= SEPARATE else 1
+        full = self.initial_scale**2 * jnp.eye(width + _of_last(parts.weights()) - 1)
+        return jnp.broadcast_to(full, (sets, *full.shape)).astype(leaves[-1].dtype)
 
 
-def moved(parts: Filter, law: Moments) -> Mixture:
-    """P pi_{t-1} as the kernel gives it."""
-    follow = parts.kernel.centre.follow
-    anchor = ravel_pytree(Centre(0.0, parts.kernel.centre.anchor).at(parts.weights()))[0]
-    return parts.kernel(_single(law), follow * law.mean + (1.0 - follow) * anchor)
+class _Seen(NamedTuple):
+    """Rows as observations with unit noise, c = L' J (w - m) + noise."""
+
+    jacobian: tuple[Jacobian, ...]
+    roots: Float[Array, "rows outputs outputs"]
+    residuals: Float[Array, "rows outputs"]
 
 
-def weights_of(parts: Filter, law: Moments) -> tuple[Weights, Weights]:
-    """The means and the variances as trees like the weights."""
-    unravel = ravel_pytree(parts.weights())[1]
-    return unravel(law.mean), unravel(law.variance)
+def moved(parts: Filter, law: Moments) -> list[Mixture]:
+    """P pi_{t-1} as the kernel gives it, leaf by leaf."""
+    tree = _tree.structure(parts.weights())
+    centre = tree.flatten_up_to(parts.kernel.centre.at(tree.unflatten(law.mean)))
+    return [
+        parts.kernel(Mixture((m,), (1.0,), (v,), (1.0,)), mu)
+        for m, v, mu in zip(law.mean, law.variance, centre, strict=True)
+    ]
 
 
-def _at_once(parts: Filter, x: Float[Array, "rows *x"]) -> int:
+def at_once(parts: Filter, x: Float[Array, "rows *x"]) -> int:
     """How many rows make at most `UNKNOWNS` outputs."""
     outputs = jax.eval_shape(parts.apply, parts.weights(), x[:1])
     return max(1, UNKNOWNS // max(1, outputs.size))
 
 
-def _cut(batch: Batch, joint: int) -> Batch:
+def cut(batch: Batch, joint: int) -> Batch:
     """Lots of rows, the last one filled up with its last row, of weight 0.
 
     A network need not be defined at 0.
@@ -205,56 +220,139 @@ def _cut(batch: Batch, joint: int) -> Batch:
     return jax.tree.map(lambda a: a.reshape(-1, joint, *a.shape[1:]), filled)
 
 
-def _linear(
-    apply: Apply, mean: Array, unravel: Callable, row: Array
-) -> tuple[Float[Array, " out"], Callable[[Array], Array]]:
-    """The outputs of a row at the mean, and what pulls their directions back to weights."""
-    # By the tree and not by the vector: the transpose of cutting a vector is a sum of padded ones.
-    outputs, pull = jax.vjp(lambda w: apply(w, row[None]).reshape(-1), unravel(mean))
-    return outputs, lambda direction: ravel_pytree(pull(direction)[0])[0]
+def _linear(parts: Filter, law: Moments, x: Array) -> tuple[Array, tuple[Jacobian, ...]]:
+    """The outputs of rows at the mean, and their derivatives in each leaf."""
+    mean = _tree.structure(parts.weights()).unflatten(law.mean)
+    found = parts.derivatives or jacobians.differentiated(parts.apply)
+    if len(x) == 1:  # cheaper than a loop over one row
+        return jax.tree.map(lambda a: a[None], found(mean, x[0]))
+    return jax.vmap(lambda row: found(mean, row))(x)
 
 
-def _whitened(
-    apply: Apply, likelihood: Likelihood, law: Moments, unravel: Callable, row: Batch
-) -> _Whitened:
-    """The row as observations with unit noise."""
-    outputs, pull = _linear(apply, law.mean, unravel, row.x)
-    root, residual = likelihood.curvature(outputs, row.y)
-    sized = jnp.sqrt(row.weight)
-    if outputs.size == 1:
-        jacobian = pull(jnp.ones_like(outputs))[None]
-        return _Whitened(
-            sized * root * jacobian,
-            sized * residual,
-            Outlook(outputs, (jacobian**2) @ law.variance),
+def _gained(law: Moments, seen: _Seen, size: int) -> tuple[Moments, Float[Array, "rows out"]]:
+    """The law corrected by rows together, and the variance of their outputs before.
+
+    With M = J V J' and Q = (I + L' M L)^-1 the mean moves by -V J' L Q c.
+    """
+    rows, outputs = seen.residuals.shape
+    kept = 0 if isinstance(law.last, tuple) else size
+    others = len(law.mean) - kept
+    total = sum(
+        jacobians.covariance(j, v)
+        for j, v in zip(seen.jacobian[:others], law.variance[:others], strict=True)
+    )
+    if kept:
+        inputs = _inputs(seen.jacobian, size)
+        gains = _through(law.last, inputs)
+        own = jnp.einsum("kna,ma->nmk", gains, inputs)
+        total = total + jnp.einsum(
+            "nmk,kj->nkmj", jnp.broadcast_to(own, (rows, rows, outputs)), jnp.eye(outputs)
+        ).astype(inputs.dtype)
+    inner = jnp.einsum("nka,nkmj,mjb->namb", seen.roots, total, seen.roots)
+    inverse = inverted(inner.reshape(rows * outputs, -1)).reshape(inner.shape)
+    directions = jnp.einsum(
+        "nka,na->nk", seen.roots, jnp.einsum("namb,mb->na", inverse, seen.residuals)
+    )
+    mean = [
+        m - v * jacobians.pulled(j, directions)
+        for m, v, j in zip(law.mean[:others], law.variance[:others], seen.jacobian, strict=False)
+    ]
+    variance = [
+        v / (1.0 + v * jacobians.squares(j, seen.roots))
+        for v, j in zip(law.variance[:others], seen.jacobian, strict=False)
+    ]
+    spread = jnp.einsum("nknk->nk", total)
+    if not kept:
+        return Moments(tuple(mean), tuple(variance)), spread
+    law, last = Moments((*mean, *law.mean[others:]), (*variance, *law.variance[others:])), law.last
+    lost = jnp.einsum("nka,namb,mkb->knm", seen.roots, inverse, seen.roots)
+    if len(last) != outputs:  # one for all: by the output of which the rows say most
+        lost = lost[jnp.argmax(jnp.einsum("knn->k", lost))][None]
+    return _last_corrected(law, last, gains, directions, lost), spread
+
+
+def _last_corrected(
+    law: Moments,
+    last: Float[Array, "sets width width"],
+    gains: Float[Array, "sets rows width"],
+    directions: Float[Array, "rows outputs"],
+    lost: Float[Array, "sets rows rows"],
+) -> Moments:
+    """The law with the last layer's mean and covariance corrected.
+
+    They become m - d' g and S - g' B g, with the gains g = h S of the inputs h.
+    """
+    size = 1 if law.mean[-1].ndim > 1 else 2
+    outputs, (rows, width) = len(law.mean[-1]), gains.shape[1:]
+    if rows == 1:
+        g = gains[:, 0]
+        step = directions[0][:, None] * g
+        weighed = lost[:, 0] * g
+        last = last - weighed[:, :, None] * g[:, None, :]
+        less = weighed * g
+    else:
+        step = jnp.einsum("nk,kna->ka", directions, jnp.broadcast_to(gains, (outputs, rows, width)))
+        weighed = jnp.einsum("knm,kma->kna", lost, gains)
+        last = last - jnp.einsum("kna,knb->kab", gains, weighed)
+        less = jnp.sum(gains * weighed, axis=1)
+    mean, variance = (
+        (*leaves[:-size], *(a - part for a, part in zip(leaves[-size:], parts, strict=True)))
+        for leaves, parts in (
+            (law.mean, _leaves(step, size)),
+            (law.variance, _leaves(jnp.broadcast_to(less, (outputs, width)), size)),
         )
-    jacobian = jax.vmap(pull)(jnp.eye(outputs.size, dtype=outputs.dtype))
-    outlook = Outlook(outputs, (jacobian**2) @ law.variance)
-    return _Whitened(sized * (root.T @ jacobian), sized * residual, outlook)
+    )
+    return Moments(mean, variance, last)
 
 
-def _gained(law: Moments, a: Float[Array, "k size"], c: Float[Array, " k"]) -> Moments:
-    """The exact mean after c = A (w - m) + noise, and the diagonal of the precision."""
-    spread = a * law.variance[None]
-    if c.size == 1:
-        u = c / (1.0 + jnp.sum(spread * a))
-        mean = law.mean - u[0] * spread[0]
-        return Moments(mean, law.variance / (1.0 + spread[0] * a[0]))
-    u = _solved(spread @ a.T + jnp.eye(c.size, dtype=c.dtype), c)
-    return Moments(law.mean - u @ spread, law.variance / (1.0 + jnp.sum(spread * a, axis=0)))
+def _spread(law: Moments, jacobian: tuple[Jacobian, ...], size: int) -> Float[Array, "rows out"]:
+    """The variance of the outputs."""
+    kept = 0 if isinstance(law.last, tuple) else size
+    others = len(law.mean) - kept
+    result = sum(
+        jacobians.variances(j, v)
+        for j, v in zip(jacobian[:others], law.variance[:others], strict=True)
+    )
+    if not kept:
+        return result
+    inputs = _inputs(jacobian, size)
+    own = jnp.einsum("na,kab,nb->nk", inputs, law.last, inputs)
+    return result + jnp.broadcast_to(own, (len(inputs), len(law.mean[-1])))
 
 
-def _solved(inner: Float[Array, "k k"], c: Float[Array, " k"]) -> Float[Array, " k"]:
-    """(I + S)^{-1} c for S >= 0; two unknowns by hand, which is cheaper than LAPACK."""
-    if c.size != 2:
-        return jax.scipy.linalg.solve(inner, c, assume_a="pos")
-    lower = inner[1, 0] / inner[0, 0]
-    pivot = jnp.maximum(
-        inner[1, 1] - lower * inner[0, 1], 1.0
-    )  # what it is at least, but for rounding
-    second = (c[1] - lower * c[0]) / pivot
-    return jnp.stack([(c[0] - inner[0, 1] * second) / inner[0, 0], second])
+def _of_last(weights: Weights) -> int:
+    """Of how many leaves the last layer is made: a matrix, and biases if it has any."""
+    leaves = jax.tree.leaves(weights)
+    return 2 if leaves[-1].ndim == 1 and len(leaves) > 1 else 1
 
 
-def _single(law: Moments) -> Mixture:
-    return Mixture((law.mean,), (1.0,), (law.variance,), (1.0,))
+def _inputs(jacobian: tuple[Jacobian, ...], size: int) -> Float[Array, "rows width"]:
+    """What goes into the last layer, and 1 for its biases."""
+    matrix = jacobian[-size]
+    assert isinstance(matrix, Outer)  # `derivatives` says so
+    ones = jnp.ones((len(matrix.inputs), size - 1), matrix.inputs.dtype)
+    return jnp.concatenate([matrix.inputs, ones], axis=1)
+
+
+def _through(last: Array, inputs: Array) -> Float[Array, "sets rows width"]:
+    """h S for the inputs h of each row."""
+    if len(inputs) == 1:
+        return (last @ inputs[0])[:, None]
+    return jnp.einsum("kab,nb->kna", last, inputs)
+
+
+def _leaves(rows: Float[Array, "outputs width"], size: int) -> tuple[Array, ...]:
+    """Numbers for each output's weights and bias as matrix and biases."""
+    return (rows,) if size == 1 else (rows[:, :-1], rows[:, -1])
+
+
+def _rows(leaves: Any, like: Any, sets: int) -> Float[Array, "sets width"]:
+    """Matrix and biases as numbers for each output's weights and bias, or their mean."""
+    full = [jnp.broadcast_to(a, v.shape) for a, v in zip(leaves, like, strict=True)]
+    rows = jnp.concatenate([full[0], *(bias[:, None] for bias in full[1:])], axis=1)
+    return rows if len(rows) == sets else rows.mean(axis=0, keepdims=True)
+
+
+def _mean(leaves: Any) -> Float[Array, ""]:
+    """The mean over all weights."""
+    return sum(jnp.sum(leaf) for leaf in leaves) / sum(leaf.size for leaf in leaves)
