@@ -34,7 +34,7 @@ def test_what_is_bad_is_refused_and_what_is_good_is_taken(door, tmp_path, monkey
 )
 def test_the_fuzz_finds_what_it_is_for(fault, wrong, tmp_path):
     door = fuzz.SklearnDoor(np.random.default_rng(0), tmp_path)
-    door.labels, door.model = None, HMNNRegressor(hidden=(4,), random_state=0)
+    door.labels, door.model = None, HMNNRegressor(hidden=(4,), forgetting="fixed", random_state=0)
     door.good()
     assert fault in fuzz.attempt(door, ("a call", lambda: wrong(door.model)))[0]
 

@@ -16,7 +16,7 @@ from hmnn.estimators import HMNNClassifier as ScikitClassifier
 from hmnn.estimators import river as door
 from hmnn.store import manifests
 
-SMALL = {"hidden": (4,), "seed": 1}
+SMALL = {"hidden": (4,), "forgetting": "fixed", "seed": 1}
 KINDS = {"classifier": door.HMNNClassifier, "regressor": door.HMNNRegressor}
 
 
@@ -82,7 +82,7 @@ def test_the_comparison_sees_a_row_that_is_lost():
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_first_weights_that_chance_draws_are_the_same_in_the_file(tmp_path, kind):
-    model = KINDS[kind](hidden=(4,))
+    model = KINDS[kind](hidden=(4,), forgetting="fixed")
     taught(model, rows(3), kind)
     loaded = KINDS[kind].load(model.save(tmp_path / "a"))
     x = next(rows(1))[0]
@@ -147,7 +147,9 @@ def test_names_of_numpy_become_plain_ones(tmp_path):
 def models(tmp_path):
     """A folder with one model of each door and kind."""
     x = np.random.default_rng(0).normal(size=(20, 2))
-    ScikitClassifier(hidden=(4,), random_state=0).fit(x, x[:, 0] > 0).save(tmp_path / "scikit")
+    ScikitClassifier(hidden=(4,), forgetting="fixed", random_state=0).fit(x, x[:, 0] > 0).save(
+        tmp_path / "scikit"
+    )
     for kind, cls in KINDS.items():
         model = cls(**SMALL)
         taught(model, rows(10), kind)
