@@ -16,5 +16,6 @@ def _array(leaf):
 
 def as_numbers(tree):
     """All real numbers of a tree one after the other, to see how much changed."""
-    leaves = [leaf for leaf in jax.tree.leaves(tree) if np.issubdtype(leaf.dtype, np.floating)]
+    leaves = jax.tree.leaves(tree)
+    leaves = [leaf for leaf in leaves if jax.dtypes.issubdtype(leaf.dtype, np.floating)]
     return np.concatenate([np.ravel(leaf) for leaf in leaves])

@@ -9,6 +9,8 @@ from scipy import sparse
 
 from hmnn.estimators import HMNNClassifier, HMNNRegressor
 
+pytestmark = pytest.mark.usefixtures("compiled_quickly")
+
 SMALL = {"hidden": (4,), "forgetting": "fixed", "projection": "natural", "random_state": 0}
 
 

@@ -8,6 +8,8 @@ from frozen import as_bytes
 import hmnn
 from hmnn.estimators import HMNNClassifier, HMNNRegressor
 
+pytestmark = pytest.mark.usefixtures("compiled_quickly")
+
 X = np.random.default_rng(0).normal(size=(40, 3))
 Y = (X[:, 0] > 0).astype(int)
 KINDS = [HMNNClassifier, HMNNRegressor]

@@ -55,3 +55,13 @@ def test_a_rule_that_changes_alarms_for_numbers_too():
     model.predict_then_fit(x, y)
     assert model.drift_[:1000].max() < 0.5
     assert model.drift_[1000:1050].max() >= 0.5
+
+
+def test_the_drift_signal_rises_when_the_labels_are_swapped_and_not_before():
+    x = np.random.default_rng(4).normal(size=(1500, 3))
+    y = (x[:, 0] > x[:, 1]).astype(int)
+    y = np.where(np.arange(1500) < 1200, y, 1 - y)
+    model = HMNNClassifier(hidden=(8,), forgetting="fixed", random_state=0)
+    model.predict_then_fit(x, y)
+    assert model.drift_[1200:1230].max() > 0.9999
+    assert model.drift_[500:1200].max() < 0.9999

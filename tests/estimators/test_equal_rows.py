@@ -8,6 +8,8 @@ from frozen import as_bytes, as_numbers
 from hmnn.estimators import HMNNClassifier, HMNNRegressor
 from hmnn.estimators.equal_rows import MOST, WeightedRows, merged, written_out
 
+pytestmark = pytest.mark.usefixtures("compiled_quickly")
+
 
 def rows(n, seed=0):
     rng = np.random.default_rng(seed)

@@ -13,10 +13,13 @@ import fuzz
 from hmnn import _check
 from hmnn.estimators import HMNNRegressor
 
+pytestmark = pytest.mark.usefixtures("compiled_quickly")
+
 
 @pytest.mark.parametrize("door", sorted(fuzz.DOORS))
 def test_what_is_bad_is_refused_and_what_is_good_is_taken(door, tmp_path, monkeypatch):
     monkeypatch.setattr(fuzz, "LABELS", ([0, 1], None))  # fewer programs to compile
+    monkeypatch.setattr(fuzz, "SMALL", fuzz.SMALL | {"forgetting": "fixed"})
     counts = fuzz.campaign(door, 300, seed=1, folder=tmp_path)
     assert {fault: counts[fault] for fault in fuzz.FAULTS} == dict.fromkeys(fuzz.FAULTS, 0)
     assert 100 < counts["refused"] < 250

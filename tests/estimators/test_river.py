@@ -9,6 +9,8 @@ from river import checks, datasets
 from hmnn.estimators import HMNNClassifier as ScikitClassifier
 from hmnn.estimators import river as door
 
+pytestmark = pytest.mark.usefixtures("compiled_quickly")
+
 SMALL = {"hidden": (4,), "forgetting": "fixed", "seed": 1}
 
 

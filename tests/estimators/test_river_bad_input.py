@@ -9,6 +9,8 @@ from frozen import as_bytes
 from hmnn._check import DivergenceError
 from hmnn.estimators import river as door
 
+pytestmark = pytest.mark.usefixtures("compiled_quickly")
+
 SMALL = {"hidden": (4,), "forgetting": "fixed", "seed": 1}
 X = np.random.default_rng(0).normal(size=(12, 3))
 Y = (X[:, 0] > 0).astype(int).tolist()

@@ -11,6 +11,8 @@ import pytest
 from hmnn.estimators import HMNNClassifier, HMNNRegressor
 from hmnn.estimators import river as dictionaries
 
+pytestmark = pytest.mark.usefixtures("compiled_quickly")
+
 ROWS = 300
 
 
