@@ -14,6 +14,7 @@ from numpy import ndarray
 from hmnn import _check, _tree
 from hmnn._types import Batch, Number, Scalar
 from hmnn.core import kernels
+from hmnn.core.cpu.compilation import OFTEN, compiled
 from hmnn.core.filtering import Filter, Info, State
 from hmnn.core.learning import Bank, Group, Last, banked
 from hmnn.core.likelihoods import Likelihood, OfClasses, Width
@@ -250,7 +251,7 @@ def _rest(parts: Filter, state: State, steps: Scalar) -> State:
     )
 
 
-@jax.jit
+@compiled(OFTEN)
 def _predict(parts: Filter, state: State, x: Float[Array, "rows *x"], ahead: Scalar) -> Prediction:
     return parts.projection.predict(parts, _rest(parts, state, ahead), x, Question("mean", 0, 0.95))
 
@@ -359,7 +360,7 @@ def _jumps(parts: Filter) -> Float[ndarray, " members"]:
         wide = [jnp.sum(jnp.broadcast_to(q, w.shape)) for q, w in zip(jumps, zeros, strict=True)]
         return jnp.sqrt(sum(wide) / _tree.size(zeros))
 
-    return np.concatenate([np.asarray(jax.vmap(one)(members)) for members in stacked])
+    return np.concatenate([np.asarray(jax.jit(jax.vmap(one))(members)) for members in stacked])
 
 
 def _checked(settings: Settings, likelihood: str) -> tuple[bool, bool]:
