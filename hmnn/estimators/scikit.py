@@ -269,18 +269,19 @@ class StreamEstimator(BaseEstimator):
             scaling.absorbed(before.x, rows.x, rows.weight),
             self._absorbed(before.y, rows.y, rows.weight),
         )
+        last, change = in_turn.passed(how, before.last, rows)
         scaled = scaling.against(x_scaler, rows.x) if self.standardise else np.nan_to_num(rows.x)
         data = rows._replace(x=scaled, y=self._target(y_scaler, rows.y))
         if len(x) > 1:
             data, rows = equal_rows.written_out(data), equal_rows.written_out(rows)
         kind = default_float()
         values = data.x.astype(kind), data.y, data.weight.astype(kind)
-        start = carried(how.few, before.filter, move, y_move)
+        start = carried(how.few, before.filter, move, y_move, change)
         learn = how.settled if settle and how.descends_from > len(values[0]) else how.learn
         state, info = learn(start, *values)
         surprise = self._surprise(info, start, before.y if y_move is None else y_scaler, rows)
         believed = None if info.believed is None else np.asarray(info.believed)[None]
-        return before.after(state, x_scaler, y_scaler, surprise, believed)
+        return before.after(state, x_scaler, y_scaler, surprise, believed, last)
 
     def _scaled(self) -> tuple[bool, bool]:
         """Whether x is standardised, and whether y is."""
