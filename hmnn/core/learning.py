@@ -417,9 +417,10 @@ def _lots(lot: Batch, recent: Any, group: Group, key: Key) -> Batch:
 
 def _kept(recent: Recent, lot: Batch) -> Recent:
     """The latest rows with those of a lot in the places of the oldest."""
-    real = lot.weight > 0
-    place = (recent.number + jnp.cumsum(real) - 1) % len(recent.x)
-    place = jnp.where(real, place, len(recent.x))  # out of bounds: dropped
+    real, size = lot.weight > 0, len(recent.x)
+    order = jnp.cumsum(real, dtype=jnp.int32)
+    fits = real & (order > order[-1] - size)  # a place is filled once, by the latest row
+    place = jnp.where(fits, (recent.number + order - 1) % size, size)  # out of bounds: dropped
     x = recent.x.at[place].set(lot.x.astype(recent.x.dtype), mode="drop")
     y = recent.y.at[place].set(lot.y.astype(recent.y.dtype), mode="drop")
     return Recent(x, y, recent.number + jnp.sum(real, dtype=jnp.int32))
