@@ -65,7 +65,7 @@ class Drifting:
     """Its `level_scale` is where the learning of the level begins."""
     jump: Scalar = 2.45e-5
     """The variance of a step of every weight, where learning begins."""
-    rate: Scalar = 0.01
+    rate: Scalar = 0.02
     """By how much a log variance changes with a row of usual weight; 0: nothing is learned."""
 
     def init(self, parts: Filter, key: Key) -> tuple[Drift, tuple[()]]:
