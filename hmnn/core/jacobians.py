@@ -63,6 +63,13 @@ def pulled(jacobian: Jacobian, directions: Directions) -> Array:
     return jnp.tensordot(directions, jacobian, 2)
 
 
+def pushed(jacobian: Jacobian, change: Array) -> Directions:
+    """J w of a change w of the leaf's weights."""
+    if isinstance(jacobian, Outer):
+        return jnp.einsum("nko,no->nk", jacobian.pulled, jacobian.inputs @ change.T)
+    return _flat(jacobian) @ change.reshape(-1)
+
+
 def squares(jacobian: Jacobian, roots: Roots) -> Array:
     """The sums over rows and outputs of the squares of L' J, shaped like the leaf."""
     if isinstance(jacobian, Outer):

@@ -249,7 +249,8 @@ class Bank:
                 return jnp.broadcast_to(a, (group.size, *a.shape))
 
             law, noise = (jax.tree.map(alike, part) for part in (state.posterior, state.noise))
-            return states._replace(posterior=law, noise=noise)
+            begun = getattr(group.members.projection, "begun", lambda fresh, law: law)
+            return states._replace(posterior=begun(states.posterior, law), noise=noise)
 
         law = empty.posterior
         members = map(begun, self.groups, law.members)

@@ -8,6 +8,7 @@ from numpy import ndarray
 
 from hmnn.core.filtering import Filter, State
 from hmnn.core.learning import TOLD, Bank, Last, Recent
+from hmnn.core.projections.drifting import Drift
 from hmnn.core.projections.natural import Moments
 from hmnn.estimators.known_columns import Move
 
@@ -61,7 +62,26 @@ def _expert_moved(
 
 def _moved(state: State, inputs: Move | None, output: Move | None) -> State:
     """The law of one filter, or of several stacked ones."""
-    law, noise = state.posterior, state.noise
+    law, noise = _law_moved(state.posterior, inputs, output), state.noise
+    if output is not None:
+        kind = jax.tree.leaves(law)[0].dtype
+        noise = noise._replace(
+            **{
+                name: np.asarray(value / output.ratio[0] ** 2, kind)
+                for name, value in noise._asdict().items()
+                if name in OF_NOISE
+            }
+        )
+    new = jax.tree.map(lambda a, b: a.astype(b.dtype), law, state.posterior)
+    return state._replace(posterior=new, noise=noise)
+
+
+def _law_moved(law: Any, inputs: Move | None, output: Move | None) -> Any:
+    """A law of any of the closed forms."""
+    if isinstance(law, Drift):  # tangents move as moments do, but for what is added to the mean
+        turned = None if output is None else output._replace(shift=np.zeros_like(output.shift))
+        tangents = _law_moved(law.tangents, inputs, turned)
+        return law._replace(law=_law_moved(law.law, inputs, output), tangents=tangents)
     mean, variance = ([np.array(leaf, np.float64) for leaf in part] for part in law[:2])
     last = None if isinstance(law.last, tuple) else np.array(law.last, np.float64)
     if inputs is not None:
@@ -82,17 +102,7 @@ def _moved(state: State, inputs: Move | None, output: Move | None) -> State:
             leaf[first], square[first] = leaf[first] / ratio[0], square[first] / ratio[0] ** 2
         if last is not None:
             last[..., 0, :, :] /= ratio[0] ** 2
-        kind = law.mean[0].dtype
-        noise = noise._replace(
-            **{
-                name: np.asarray(value / ratio[0] ** 2, kind)
-                for name, value in noise._asdict().items()
-                if name in OF_NOISE
-            }
-        )
-    new: Any = Moments(tuple(mean), tuple(variance), () if last is None else last)
-    new = jax.tree.map(lambda a, b: a.astype(b.dtype), new, law)
-    return state._replace(posterior=new, noise=noise)
+    return Moments(tuple(mean), tuple(variance), () if last is None else last)
 
 
 def _of(last: ndarray, variance: list[ndarray]) -> list[ndarray]:

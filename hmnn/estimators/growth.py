@@ -10,6 +10,7 @@ from numpy import ndarray
 
 from hmnn.core.filtering import Filter, State
 from hmnn.core.learning import Bank, Mixed, Recent
+from hmnn.core.projections.drifting import Drift
 from hmnn.core.projections.natural import Moments
 from hmnn.estimators import known_columns
 from hmnn.estimators.learned import Learned
@@ -78,10 +79,26 @@ def _wider(recent: Recent, fresh: Recent, classes: Sequence[int] | None) -> Rece
     return recent._replace(x=x, y=y)
 
 
-def _embedded(
+def _embedded(old: Filter, new: Filter, law: Any, fresh: Any, classes: Sequence[int] | None) -> Any:
+    """One law of any of the closed forms."""
+    if not isinstance(law, Drift):
+        return _moments(old, new, law, fresh, classes)
+
+    def tangent(i: int) -> Moments:
+        one, other = (jax.tree.map(lambda a: a[i], part.tangents) for part in (law, fresh))
+        return _moments(old, new, one, other, classes)
+
+    tangents = [tangent(i) for i in range(len(law.numbers))]
+    return law._replace(
+        law=_moments(old, new, law.law, fresh.law, classes),
+        tangents=jax.tree.map(lambda *leaves: np.stack(leaves), *tangents),
+    )
+
+
+def _moments(
     old: Filter, new: Filter, law: Moments, fresh: Moments, classes: Sequence[int] | None
 ) -> Moments:
-    """One law.
+    """Means, variances and the covariance of a last layer.
 
     One logit becomes the difference of two: means of -m / 2 and m / 2, half the variance each, say
     the same.

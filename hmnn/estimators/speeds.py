@@ -7,6 +7,8 @@ from jaxtyping import Float
 from numpy import ndarray
 
 from hmnn.core.learning import Bank, believed
+from hmnn.core.projections import drifting
+from hmnn.core.projections.drifting import Drift
 from hmnn.estimators.learned import EVERY, Learned
 from hmnn.methods.streams import StreamFilter
 
@@ -25,6 +27,9 @@ class Forgetting(NamedTuple):
     """Now."""
     steps: Float[ndarray, " looks"]
     history: Float[ndarray, "looks members"]
+    by_layer: dict[str, float] | None = None
+    """With forgetting="learn" where the drift is: the standard deviation that the weights of each
+    layer gain now, and what the outputs' biases gain besides ("level")."""
 
 
 def forgetting(how: StreamFilter, learned: Learned) -> Forgetting:
@@ -34,5 +39,11 @@ def forgetting(how: StreamFilter, learned: Learned) -> Forgetting:
     steps = last - EVERY * np.arange(len(history))[::-1]
     if not isinstance(bank, Bank):
         return Forgetting(how.names, how.jumps, np.ones(1), steps, history)
-    weights = np.asarray(believed(bank, learned.filter.posterior), np.float64)
+    law = learned.filter.posterior
+    weights = np.asarray(believed(bank, law), np.float64)
+    drift = law.members[0].posterior
+    if isinstance(drift, Drift):
+        layers, level, mean = drifting.jumps(how.few, drift)
+        by_layer = {f"layer {i + 1}": jump for i, jump in enumerate(layers)} | {"level": level}
+        return Forgetting(how.names, np.array([mean]), weights, steps, history, by_layer)
     return Forgetting(how.names, how.jumps, weights, steps, history)

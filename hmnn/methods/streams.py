@@ -19,6 +19,7 @@ from hmnn.core.filtering import Filter, Info, State
 from hmnn.core.learning import Bank, Group, Last, banked
 from hmnn.core.likelihoods import Likelihood, OfClasses, Width
 from hmnn.core.prediction import Prediction, Question
+from hmnn.core.projections.drifting import Drifting
 from hmnn.core.projections.matched import MatchedDescent
 from hmnn.methods import arguments, method, padding
 from hmnn.methods.natural import natural
@@ -41,7 +42,7 @@ SIZES = (1, 2, 16, 128, 1024)
 """Sizes that short streams are filled up to, few because each is compiled; one row learned and one
 asked come first."""
 PROJECTIONS = ("auto", "gradient", "natural")
-FORGETTING = ("auto", "fixed")
+FORGETTING = ("auto", "fixed", "learn")
 CORRELATIONS = ("auto", "none", "last")
 BOUND, LEVEL_BOUND = 1.0, 10.0
 """No variance of a weight grows beyond this, or with memory 1 it would for ever; that of the
@@ -62,7 +63,7 @@ class Speed(NamedTuple):
 
 STILL = 0.12
 """Without data the variance of a weight that moves tends to this."""
-YOURS = "yours"
+YOURS, LEARNED = "yours", "learned"
 SPEEDS = (
     Speed("still, moving level", 0.0, 0.3),
     Speed(YOURS, 2.45e-5, 0.03),
@@ -288,7 +289,10 @@ def _build(settings: Settings, columns: int, outputs: int, likelihood: str) -> S
     if classes:
         _check_classes(law, outputs)
     descends = drops or settings.family is not None or settings.projection == "gradient"
-    alone = settings.forgetting == "fixed" or descends
+    alone, learns = settings.forgetting == "fixed" or descends, settings.forgetting == "learn"
+    if learns and (descends or settings.kernel is not None):
+        allowed = "'auto' or 'fixed' with a kernel of your own, and where the filter descends"
+        raise _check.fail("forgetting", allowed, "learn")
     correlations = settings.correlations
     if correlations == "auto":
         correlations = "none" if alone else "last"
@@ -297,9 +301,9 @@ def _build(settings: Settings, columns: int, outputs: int, likelihood: str) -> S
     if descends:
         few, names, told = single, (YOURS,), 0
     else:
-        experts = settings.experts and not alone and not own
+        experts = settings.experts and not (alone or learns or own)
         expert = mlp(columns + 2, settings.hidden, outputs) if experts and not classes else None
-        speeds = (yours,) if alone else SPEEDS
+        speeds = (yours._replace(name=LEARNED),) if learns else (yours,) if alone else SPEEDS
         groups, names = [], []
         for chosen, net in ((speeds, network), (EXPERTS, expert)):
             if net is not None:
@@ -387,7 +391,7 @@ def _member(
     alone: bool,
 ) -> Filter:
     """One filter; "yours" has the numbers of the estimator."""
-    shapes, mine = arguments.shapes(network), speed.name == YOURS
+    shapes, mine = arguments.shapes(network), speed.name in (YOURS, LEARNED)
     kernel = settings.kernel
     if mine and kernel is None:
         kernel = kernels.jump(
@@ -405,15 +409,22 @@ def _member(
         correlations=correlations,
         level_bound=BOUND if alone else LEVEL_BOUND,
     )
+    found = arguments.kernel(kernel, shapes)
     return Filter(
         network.init,
         network.apply,
-        arguments.kernel(kernel, shapes),
+        found,
         None,
         law,
-        projection,
+        Drifting(projection, _variance(found)) if speed.name == LEARNED else projection,
         derivatives=network.derivatives,
     )
+
+
+def _variance(kernel: kernels.Kernel) -> float:
+    """Of a step of one weight."""
+    one = (jnp.zeros(()),)
+    return float(kernels.affine(kernel, one, one).jump[0])
 
 
 def _groups(

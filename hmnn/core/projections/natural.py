@@ -21,6 +21,7 @@ from hmnn.core import jacobians, kernels, likelihoods, mixtures, prediction
 from hmnn.core.cpu.small import inverted
 from hmnn.core.filtering import Corrected, Filter, Info, State
 from hmnn.core.jacobians import Jacobian
+from hmnn.core.kernels import Affine
 from hmnn.core.likelihoods import Likelihood
 from hmnn.core.mixtures import Mixture
 from hmnn.core.prediction import Outlook, Prediction, Question
@@ -79,6 +80,10 @@ class Natural:
     def prior(self, parts: Filter, posterior: Moments) -> Moments:
         """P pi_{t-1}, matched by its moments; a kernel with centre "previous" pulls to E[w]."""
         move = kernels.affine(parts.kernel, posterior.mean, parts.weights())
+        return self.displaced(parts, posterior, move)
+
+    def displaced(self, parts: Filter, posterior: Moments, move: Affine) -> Moments:
+        """A law moved by the first two moments of a kernel, within the bounds."""
         most = jnp.maximum(self.bound, self.initial_scale**2)
         shrunk = [a**2 * v for a, v in zip(move.memory, posterior.variance, strict=True)]
         gains = [jnp.clip(most - v, 0.0, q) for q, v in zip(move.jump, shrunk, strict=True)]
@@ -88,7 +93,7 @@ class Natural:
         variance = tuple(v + gain for v, gain in zip(shrunk, gains, strict=True))
         if isinstance(posterior.last, tuple):
             return Moments(move.mean, variance)
-        size = _of_last(parts.weights())
+        size = of_last(parts.weights())
         memory, gain = (
             _rows(leaves[-size:], variance[-size:], len(posterior.last))
             for leaves in (move.memory, gains)
@@ -125,11 +130,11 @@ class Natural:
         self, parts: Filter, likelihood: Likelihood, law: Moments, lot: Batch
     ) -> tuple[Moments, Outlook]:
         """The correction by the rows of one lot together, and what was expected of them."""
-        outputs, leaves = _linear(parts, law, lot.x)
+        outputs, leaves = linearised(parts, law, lot.x)
         roots, residuals = jax.vmap(likelihood.curvature)(outputs, lot.y)
         sized = jnp.sqrt(lot.weight)
-        seen = _Seen(leaves, sized[:, None, None] * roots, sized[:, None] * residuals)
-        law, spread = _gained(law, seen, _of_last(parts.weights()))
+        seen = Seen(leaves, sized[:, None, None] * roots, sized[:, None] * residuals)
+        law, spread = gained(law, seen, of_last(parts.weights()))
         return law, Outlook(outputs, self.spread * spread)
 
     def report(
@@ -161,10 +166,10 @@ class Natural:
 
     def outlook(self, parts: Filter, law: Moments, x: Float[Array, "rows *x"]) -> Outlook:
         """The outputs at the mean and the share of J v J^T, row by row."""
-        size = _of_last(parts.weights())
+        size = of_last(parts.weights())
 
         def one(row: Array) -> Outlook:
-            outputs, leaves = _linear(parts, law, row[None])
+            outputs, leaves = linearised(parts, law, row[None])
             return Outlook(outputs[0], self.spread * _spread(law, leaves, size)[0])
 
         if len(x) == 1:
@@ -176,13 +181,13 @@ class Natural:
         if self.correlations == "none" or parts.derivatives is None:
             return ()
         leaves = jax.tree.leaves(parts.weights())
-        outputs, width = leaves[-_of_last(parts.weights())].shape
+        outputs, width = leaves[-of_last(parts.weights())].shape
         sets = outputs if outputs <= SEPARATE else 1
-        full = self.initial_scale**2 * jnp.eye(width + _of_last(parts.weights()) - 1)
+        full = self.initial_scale**2 * jnp.eye(width + of_last(parts.weights()) - 1)
         return jnp.broadcast_to(full, (sets, *full.shape)).astype(leaves[-1].dtype)
 
 
-class _Seen(NamedTuple):
+class Seen(NamedTuple):
     """Rows as observations with unit noise, c = L' J (w - m) + noise."""
 
     jacobian: tuple[Jacobian, ...]
@@ -220,7 +225,7 @@ def cut(batch: Batch, joint: int) -> Batch:
     return jax.tree.map(lambda a: a.reshape(-1, joint, *a.shape[1:]), filled)
 
 
-def _linear(parts: Filter, law: Moments, x: Array) -> tuple[Array, tuple[Jacobian, ...]]:
+def linearised(parts: Filter, law: Moments, x: Array) -> tuple[Array, tuple[Jacobian, ...]]:
     """The outputs of rows at the mean, and their derivatives in each leaf."""
     mean = _tree.structure(parts.weights()).unflatten(law.mean)
     found = parts.derivatives or jacobians.differentiated(parts.apply)
@@ -229,7 +234,7 @@ def _linear(parts: Filter, law: Moments, x: Array) -> tuple[Array, tuple[Jacobia
     return jax.vmap(lambda row: found(mean, row))(x)
 
 
-def _gained(law: Moments, seen: _Seen, size: int) -> tuple[Moments, Float[Array, "rows out"]]:
+def gained(law: Moments, seen: Seen, size: int) -> tuple[Moments, Float[Array, "rows out"]]:
     """The law corrected by rows together, and the variance of their outputs before.
 
     With M = J V J' and Q = (I + L' M L)^-1 the mean moves by -V J' L Q c.
@@ -320,7 +325,7 @@ def _spread(law: Moments, jacobian: tuple[Jacobian, ...], size: int) -> Float[Ar
     return result + jnp.broadcast_to(own, (len(inputs), len(law.mean[-1])))
 
 
-def _of_last(weights: Weights) -> int:
+def of_last(weights: Weights) -> int:
     """Of how many leaves the last layer is made: a matrix, and biases if it has any."""
     leaves = jax.tree.leaves(weights)
     return 2 if leaves[-1].ndim == 1 and len(leaves) > 1 else 1
