@@ -137,14 +137,17 @@ def _word(what: str, value: Any) -> Any:
 
 def _of_any_length(empty: Learned) -> Any:
     """Shapes and types that a file must have, but for what grows row by row."""
-    scalers = {name: getattr(empty, name)._replace(recent=...) for name in ("x", "y")}
-    return empty._replace(surprise=..., **scalers)  # type: ignore[arg-type]
+    grown: Any = ...
+    scalers = {name: getattr(empty, name)._replace(recent=grown) for name in ("x", "y")}
+    last = empty.last._replace(scaler=empty.last.scaler._replace(recent=grown))
+    return empty._replace(surprise=grown, believed=grown, last=last, **scalers)
 
 
 def sound(learned: Learned) -> Learned:
     """Refuse weights that are not finite, and rows of another width than their columns."""
     if not _tree.all_finite(learned.filter):
         raise ValueError("path must be of a model whose weights are finite. Got others.")
-    if any(part.recent.shape[1:] != part.number.shape for part in (learned.x, learned.y)):
+    scalers = learned.x, learned.y, learned.last.scaler
+    if any(part.recent.shape[1:] != part.number.shape for part in scalers):
         raise leaves.MisfitError("rows of another width")
     return learned
