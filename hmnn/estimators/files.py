@@ -10,6 +10,7 @@ import numpy as np
 
 from hmnn import _check, _fork, _tree, store
 from hmnn.estimators import tables
+from hmnn.estimators.known_columns import Scaler
 from hmnn.estimators.learned import Learned
 from hmnn.methods.streams import Settings
 from hmnn.store import checkpoints, leaves
@@ -57,7 +58,10 @@ def loaded(
             return estimator, None
         like: dict[str, Any] = dict.fromkeys(saved, ...)
         like["learned"] = _of_any_length(empty)
-        return estimator, sound(leaves.fill(where, tree, arrays, like)["learned"])
+        learned = sound(leaves.fill(where, tree, arrays, like)["learned"])
+        if learned.believed.shape[1:] != empty.believed.shape[1:]:
+            raise leaves.MisfitError("a history of other members")
+        return estimator, learned
     except (LookupError, TypeError, AttributeError, json.JSONDecodeError) as error:
         why = f"{type(error).__name__}: {error}"
     except leaves.MisfitError as error:
@@ -137,17 +141,26 @@ def _word(what: str, value: Any) -> Any:
 
 def _of_any_length(empty: Learned) -> Any:
     """Shapes and types that a file must have, but for what grows row by row."""
-    grown: Any = ...
-    scalers = {name: getattr(empty, name)._replace(recent=grown) for name in ("x", "y")}
-    last = empty.last._replace(scaler=empty.last.scaler._replace(recent=grown))
-    return empty._replace(surprise=grown, believed=grown, last=last, **scalers)
+    any_length: Any = ...
+    scalers = {name: part._replace(recent=any_length) for name, part in _scalers(empty).items()}
+    return empty._replace(
+        x=scalers["x"],
+        y=scalers["y"],
+        last=empty.last._replace(scaler=scalers["last"]),
+        surprise=any_length,
+        believed=any_length,
+    )
+
+
+def _scalers(learned: Learned) -> dict[str, Scaler]:
+    """All that know the scale of a stream's columns."""
+    return {"x": learned.x, "y": learned.y, "last": learned.last.scaler}
 
 
 def sound(learned: Learned) -> Learned:
     """Refuse weights that are not finite, and rows of another width than their columns."""
     if not _tree.all_finite(learned.filter):
         raise ValueError("path must be of a model whose weights are finite. Got others.")
-    scalers = learned.x, learned.y, learned.last.scaler
-    if any(part.recent.shape[1:] != part.number.shape for part in scalers):
+    if any(part.recent.shape[1:] != part.number.shape for part in _scalers(learned).values()):
         raise leaves.MisfitError("rows of another width")
     return learned
