@@ -83,6 +83,8 @@ def stream(
     if report.metrics:
         title = f"{data.name}, {data.made['rows']} rows, seed {seed}, {seconds:.0f} s"
         display.print_table(title, [_shown(row) for row in report.table()])
+    for line in streams.beliefs(report.record()):
+        display.say(line)
     for path in [*figures, folder / runs.RECORD]:
         display.say(f"wrote {path}")
     if report.failed:

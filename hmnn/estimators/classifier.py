@@ -18,8 +18,9 @@ from hmnn.estimators.whole import whole
 class HMNNClassifier(ClassifierMixin, StreamEstimator):
     """A neural network classifier whose weights move in time.
 
-    `fit` starts afresh; each `partial_fit` is one time step. docs/natural.md tells how the defaults
-    were chosen.
+    `fit` starts afresh; each `partial_fit` is one time step. By default several filters run side by
+    side and find out how fast the world moves. docs/natural.md tells how the defaults were chosen.
+    The numbers memory, jump_scale, shrink, jump_prob and level_scale are those of one of them.
 
     Args:
         hidden: widths of the hidden layers.
@@ -33,6 +34,17 @@ class HMNNClassifier(ClassifierMixin, StreamEstimator):
         initial_scale: standard deviation of the weights before any data.
         level_scale: standard deviation of an extra jump of the outputs' biases (natural projection
             only).
+        forgetting: "auto" (a bank of filters that differ in how fast they forget, mixed by what
+            they predicted), "fixed" (one filter with your numbers) or "learn" (one filter that
+            learns how far the weights of each layer jump). docs/concepts/bank.md tells more.
+        replay: so many old rows some filters of a bank learn again after each new row; with 0 none,
+            and then the model keeps no rows.
+        buffer: of so many latest rows these are drawn; they are kept in the model and in its file.
+        experts: whether a bank for numbers has two filters that are told the last target. They
+            speak of a row that is asked right after a label was learned; False where labels come
+            late.
+        correlations: "none" (independent weights), "last" (those of the last layer keep their
+            covariance) or "auto" ("last" in a bank, "none" for a fixed filter).
         projection: "natural" (closed form), "gradient" (the paper's descent) or "auto" (closed
             form, but descent from 256 rows on with `keep` below 1 or an own `family`).
         epochs: passes over the rows of a time step (gradient projection only).
@@ -41,7 +53,8 @@ class HMNNClassifier(ClassifierMixin, StreamEstimator):
         network: a network of your own instead of `hidden`: one output for two classes, else one a
             class.
         likelihood: a likelihood of your own for classes 0 .. K - 1.
-        kernel: a kernel of your own instead of memory, jump_scale, shrink and jump_prob.
+        kernel: a kernel of your own instead of memory, jump_scale, shrink and jump_prob: in a bank
+            that of one filter, else of the only one.
         family: a family of your own instead of `keep` (gradient projection only).
         standardise: whether columns are standardised by the rows learned so far.
         columns: "fixed" (the columns of the first table) or "grow" (tables have names, and columns

@@ -11,6 +11,7 @@ from numpy import ndarray
 from hmnn import _check
 from hmnn.data import Stream
 from hmnn.evaluate import doors
+from hmnn.evaluate.beliefs import Believed, Follower
 
 SUM_TOLERANCE = 1e-4
 """Probabilities of a row that sum to 1 within this are not counted as mended."""
@@ -31,6 +32,8 @@ class Classified(NamedTuple):
     """Rows whose probabilities did not sum to 1 and were divided by their sum (equal, if 0)."""
     hard: bool
     """Whether the model gives labels only; then no score of probabilities means anything."""
+    believed: Believed | None = None
+    """What the model said of its own forgetting, if it says anything."""
 
 
 class Regressed(NamedTuple):
@@ -42,6 +45,7 @@ class Regressed(NamedTuple):
     y: Float[ndarray, " rows"]
     seconds: float
     cpu_seconds: float
+    believed: Believed | None = None
 
 
 def prequential(
@@ -112,22 +116,38 @@ class _Run:
         self.progress: Any = doors.fused(model, classes) if fused else None
         self.seconds, self.cpu_seconds, self.row = 0.0, 0.0, 0
         self.found: list[Any] = []
+        self.follower = Follower(model)
 
     def timed(self, doing: str, function: Callable[..., Any], *arguments: Any) -> Any:
         began, busy = perf_counter(), process_time()
         try:
             found = function(*arguments)
         except Exception as error:
-            said = (str(error).strip() or type(error).__name__).splitlines()[0]
-            words = f"{self.name} failed at row {self.row}, {doing}: {said}"
-            raise doors.ModelError(words) from error
+            raise self.failure(doing, error) from error
         self.seconds += perf_counter() - began
         self.cpu_seconds += process_time() - busy
         return found
 
+    def failure(self, doing: str, error: Exception) -> doors.ModelError:
+        said = (str(error).strip() or type(error).__name__).splitlines()[0]
+        return doors.ModelError(f"{self.name} failed at row {self.row}, {doing}: {said}")
+
+    def follow(self, rows: range) -> None:
+        """The model took a time step at each of these rows; now and then it is asked of them."""
+        if self.follower.learned(np.array(rows)):
+            self.told(self.follower.ask)
+
+    def told(self, function: Callable[[], Any]) -> Any:
+        """What the model says of its own forgetting, off the clock."""
+        try:
+            return function()
+        except Exception as error:
+            raise self.failure("telling what it believes", error) from error
+
     def fused(self, x: ndarray, y: ndarray) -> None:
         found = self.timed("predicting and learning", self.progress, x, y)
         self.keep(doors.spread(self.model, found, self.classes) if self.classes else found, len(y))
+        self.follow(range(self.row - len(y), self.row))
 
     def groups(self, x: ndarray, y: ndarray, rows: int) -> None:
         ready = self.door.prepare(x)
@@ -136,6 +156,8 @@ class _Run:
             found = self.timed("predicting", self.door.ask, group)
             self.keep(self.door.read(found), len(group))
             self.timed("learning", self.door.learn, group, y[start : start + rows])
+            together = hasattr(self.model, "partial_fit")
+            self.follow(range(self.row - (1 if together else len(group)), self.row))
 
     def keep(self, found: Any, rows: int) -> None:
         """Check and keep the predictions of the next rows."""
@@ -159,12 +181,13 @@ class _Run:
         self.row += rows
 
     def result(self, y: ndarray) -> Classified | Regressed:
+        believed = self.told(self.follower.result)
+        spent = self.seconds, self.cpu_seconds
         if self.classes:
             probabilities, mended = _mend(np.concatenate(self.found))
-            spent = self.seconds, self.cpu_seconds
-            return Classified(probabilities, y, *spent, mended, self.door.hard())
+            return Classified(probabilities, y, *spent, mended, self.door.hard(), believed)
         mean, std = (np.concatenate(part) for part in zip(*self.found, strict=True))
-        return Regressed(mean, std, y.astype(np.float64), self.seconds, self.cpu_seconds)
+        return Regressed(mean, std, y.astype(np.float64), *spent, believed)
 
 
 def _mend(probabilities: ndarray) -> tuple[ndarray, int]:

@@ -47,7 +47,8 @@ class Report:
     made: dict[str, Any]
     settings: dict[str, Any]
     metrics: dict[str, dict[str, Any]]
-    """Model -> name -> number; NaN where a model does not say what is needed."""
+    """Model -> name -> number; NaN where a model does not say what is needed. Of a model that
+    says what it believes, "forgetting" has the fields of `hmnn.evaluate.beliefs.Believed`."""
     curves: dict[str, dict[str, Any]]
     """Model -> name -> value at the end of each window; "row" says which rows these are."""
     calibration: dict[str, dict[str, Any]]
@@ -125,6 +126,8 @@ def score(
     found |= {"seconds": done.seconds, "cpu_seconds": done.cpu_seconds}
     faded = {name: metrics.faded(values, settings.fading) for name, values in rows.items()}
     found |= {f"{name}_faded": float(values[-1]) for name, values in faded.items()}
+    if done.believed is not None:
+        found["forgetting"] = done.believed._asdict()
     if changes:
         found["lag"] = _lags(loss, changes, settings, relative="mae" in rows)
     return found, _curves(rows, extra, settings), calibration

@@ -10,13 +10,19 @@ from hmnn.lab import records
 from hmnn.lab.drawing import calibration as reliability
 from hmnn.lab.drawing import shapes
 from hmnn.lab.drawing.figure import Draw, Figure, Record, View
-from hmnn.lab.drawing.palette import look
+from hmnn.lab.drawing.palette import GREY, HUES, VERMILION, Look, faint, look
 from hmnn.lab.drawing.shapes import Plot, array
 
 PANELS = {
     "classification": {"accuracy": "accuracy", "log_loss": "log loss (nats)"},
     "regression": {"mae": "mean absolute error", "crps": "CRPS"},
 }
+MEMBERS = (*HUES, GREY, "#7d5a45")
+"""Colours of the members of a bank."""
+HEARD = ("names", "weights", "row", "history", "alarms")
+"""Fields of `hmnn.evaluate.beliefs.Believed` that are shown."""
+TOLD = 5
+"""So many alarms are told by their rows in a line."""
 QUESTION = "Which model predicts a drifting stream best, row by row, and can it be believed?"
 
 
@@ -79,6 +85,85 @@ def calibration(record: Record, view: View) -> Figure | None:
     return Figure("coverage", "Do the intervals hold?", plot, caption, rows)
 
 
+def forgetting(record: Record, view: View) -> Figure | None:
+    """Bands as high as each member of a bank is believed, for every model that has a bank."""
+    found = {model: part for model, part in _beliefs(record).items() if len(part["names"]) > 1}
+    if not found:
+        return None
+    names = dict.fromkeys(name for part in found.values() for name in part["names"])
+    colours = {name: MEMBERS[place % len(MEMBERS)] for place, name in enumerate(names)}
+    # Bands have no edges, so the legend has lines of its own, which show nothing else.
+    data = [shapes.line(name, [0], [np.nan], Look(colours[name], width=8.0)) for name in names]
+    rows = list[dict[str, Any]]()
+    for i, (model, part) in enumerate(found.items()):
+        data += _bands(part, colours, i)
+        if len(part["alarms"]):
+            data.append(_alarms(part["alarms"], i))
+        for place, name in enumerate(part["names"]):
+            weights = np.asarray(part["history"], np.float64)[:, place]
+            rows += shapes.columns(model=model, member=name, row=part["row"], weight=weights)
+    layout = shapes.stacked("row of the stream", *(f"weight, {model}" for model in found))
+    layout["height"] += 100
+    for i in range(len(found)):
+        layout[shapes.axis("yaxis", i)]["range"] = [0.0, 1.06]
+    changes = record.get("made", {}).get("changes", [])
+    layout["shapes"] = [shapes.upright(float(row)) for row in changes]
+    told = " Dotted lines are where the law of the data changes." if changes else ""
+    caption = (
+        "A bank of filters, each with its own belief how fast the world moves. A band is as high "
+        "as its filter is believed, by what it predicted; a diamond is an alarm of the drift "
+        f"signal.{told} {_made(record)}"
+    )
+    plot = {"data": data, "layout": layout}
+    return Figure("forgetting", "Which forgetting is believed", plot, caption, rows)
+
+
+def beliefs(record: Record) -> list[str]:
+    """A line for each model that says what it believes of its own forgetting."""
+    found = _beliefs(records.plain(record))
+    return [f"{model}: {_said(part)}" for model, part in found.items()]
+
+
+def _said(part: dict[str, Any]) -> str:
+    alarms, best = list(part["alarms"]), int(np.argmax(part["weights"]))
+    words = "1 alarm, at row " if len(alarms) == 1 else f"{len(alarms)} alarms, at rows "
+    words += ", ".join([*map(str, alarms[:TOLD]), *(["..."] if len(alarms) > TOLD else [])])
+    words = words if alarms else "no alarm"
+    if len(part["names"]) < 2:
+        return f"one filter; {words}"
+    weight = f"{part['weights'][best]:.2f}".lstrip("0")
+    return f"believed most: {part['names'][best]} ({weight}); {words}"
+
+
+def _beliefs(record: Record) -> dict[str, dict[str, Any]]:
+    """Model -> what `hmnn.evaluate` heard of its forgetting; broken parts are left out."""
+    metrics, result = record.get("metrics"), dict[str, dict[str, Any]]()
+    for name, scores in metrics.items() if isinstance(metrics, dict) else ():
+        part = scores.get("forgetting") if isinstance(scores, dict) else None
+        if isinstance(part, dict) and all(isinstance(part.get(key), list) for key in HEARD):
+            result[name] = part
+    return result
+
+
+def _bands(part: dict[str, Any], colours: dict[str, str], panel: int) -> list[Plot]:
+    """A band for each member, one on top of the other."""
+    at, tops = np.asarray(part["row"]), np.cumsum(np.asarray(part["history"], np.float64), axis=1)
+    quiet = {"showlegend": False}
+    data = [shapes.line("none", at, 0.0 * at, Look(GREY, width=0.0), panel, **quiet)]
+    for place, name in enumerate(part["names"]):
+        filled = {"fill": "tonexty", "fillcolor": faint(colours[name], 0.7), **quiet}
+        edge = Look(colours[name], width=0.0)
+        data.append(shapes.line(name, at, tops[:, place], edge, panel, **filled))
+    return data
+
+
+def _alarms(rows: Any, panel: int) -> Plot:
+    """Diamonds above the bands."""
+    x, y = shapes.numbers(rows, 9), [1.03] * len(rows)
+    sign = shapes.markers("alarm", x, y, symbol="diamond", size=8, color=VERMILION)
+    return sign | {"yaxis": shapes.axis("y", panel), "showlegend": panel == 0}
+
+
 def _made(record: Record) -> str:
     rows = record.get("made", {}).get("rows")
     seed = f", seed {record['seed']}" if record.get("seed") is not None else ""
@@ -97,10 +182,10 @@ def table(record: Record) -> list[dict[str, Any]]:
 
 
 def notes(record: Record) -> list[str]:
-    """Which models failed, and how."""
+    """What models believe of their own forgetting, and which failed, and how."""
     failed = record.get("failed")
     found = failed.items() if isinstance(failed, dict) else ()
-    return [f"{model} failed: {why}" for model, why in found]
+    return [*beliefs(record), *(f"{model} failed: {why}" for model, why in found)]
 
 
-FIGURES: tuple[Draw, ...] = (over_rows, calibration)
+FIGURES: tuple[Draw, ...] = (over_rows, calibration, forgetting)
