@@ -230,6 +230,7 @@ def rows(parts: Filter, state: State, batch: Batch) -> tuple[State, Info, Predic
     def one(state: State, row: Batch) -> tuple[State, tuple[PyTree, ...]]:
         after, info = step(parts, state, jax.tree.map(lambda a: a[None], row))
         kept = jax.tree.map(lambda new, old: jnp.where(row.weight > 0.0, new, old), after, state)
+        assert info.expected is not None  # the projection must tell it
         told = info.expected._replace(lower=None, upper=None)
         return kept, (told, info.surprise, info.believed)
 

@@ -298,10 +298,9 @@ class Bank:
             likelihood = member.given(noise)
             law, softened = likelihood.predictive(outputs, spread)
             told = law.mean(softened), *likelihood.uncertainty(outputs, spread)
-            classes = isinstance(likelihood, likelihoods.OfClasses)
             return (
                 *told,
-                law.probabilities(softened) if classes else None,
+                law.probabilities(softened) if isinstance(law, likelihoods.OfClasses) else None,
                 None if y is None else law.log_prob(softened, y),
             )
 
@@ -314,7 +313,7 @@ class Bank:
 
         told = jax.vmap(member)(group.members, states.noise, outlook)
         told = jax.tree.map(lambda a: a.reshape(-1, *a.shape[2:]), told)
-        said = Said(*told, awake=jnp.ones(len(told[0]), bool))
+        said = Said(*told, jnp.ones(len(told[0]), bool))
         return said if last is None else _added(said, last)
 
     def _believed(self, parts: Filter, law: Mixed, said: Said, lot: Batch) -> Mixed:
@@ -390,7 +389,8 @@ def _prior(member: Filter, posterior: PyTree) -> PyTree:
 
 
 def _outlook(member: Filter, state: State, x: Array) -> Outlook:
-    return member.projection.outlook(member, state.posterior, x)
+    projection: Any = member.projection  # one with a linearised predictive
+    return projection.outlook(member, state.posterior, x)
 
 
 def _corrected(member: Filter, state: State, lot: Batch, first: Array) -> tuple[State, Outlook]:

@@ -128,12 +128,12 @@ def last_columns(
     if not how.told:
         return None
     y = np.full(rows, last.value if rows == 1 else np.nan)
-    maps = (
+    targets, jumps = (
         Maps(*(np.full(rows, part) for part in scaling.level_and_unit(s)))
         for s in (scaler, last.scaler)
     )
     seen = np.full(rows, last.scaler.number[0])
-    return last_target.columns(last, y, np.zeros(rows), *maps, seen)
+    return last_target.columns(last, y, np.zeros(rows), targets, jumps, seen)
 
 
 def _after(how: StreamFilter, before: Learned, y: ndarray, stretch: _Stretch) -> LastTarget:

@@ -80,7 +80,7 @@ def columns(
         level=np.clip((y - targets.level) / targets.unit, -FARTHEST, FARTHEST),
         step=np.clip((before - jumps.level) / jumps.unit, -FARTHEST, FARTHEST),
     )
-    silent = Last(0.0, 0.0, 1.0, 0.0, 0.0, 0.0)  # type: ignore[arg-type]
+    silent = Last(0.0, 0.0, 1.0, 0.0, 0.0, 0.0)
     return np.stack(
         [np.where(known, part, calm) for part, calm in zip(told, silent, strict=True)], axis=1
     )

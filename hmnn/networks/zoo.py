@@ -55,7 +55,10 @@ def rnn(inputs: Number, width: Number, outputs: Number) -> Network:
 
 @cache
 def _linear(inputs: int, outputs: int, bias: bool) -> Network:
-    return from_equinox(lambda key: _Affine(inputs, outputs, use_bias=bias, key=key))
+    def build(key: Key) -> _Affine:
+        return _Affine(inputs, outputs, bias, key)
+
+    return from_equinox(build)
 
 
 @cache
@@ -88,6 +91,9 @@ def _rnn(inputs: int, width: int, outputs: int) -> Network:
 
 class _Affine(eqx.nn.Linear):
     """A linear map that tells its own derivatives."""
+
+    def __init__(self, inputs: int, outputs: int, bias: bool, key: Key) -> None:
+        super().__init__(inputs, outputs, use_bias=bias, key=key)
 
     def derivatives(self, x: Array) -> tuple[Array, tuple[Array | Outer, ...]]:
         """The outputs of a row, and the derivatives in matrix and biases."""

@@ -314,10 +314,8 @@ def _spread(law: Moments, jacobian: tuple[Jacobian, ...], size: int) -> Float[Ar
     """The variance of the outputs."""
     kept = 0 if isinstance(law.last, tuple) else size
     others = len(law.mean) - kept
-    result = sum(
-        jacobians.variances(j, v)
-        for j, v in zip(jacobian[:others], law.variance[:others], strict=True)
-    )
+    parts = zip(jacobian[:others], law.variance[:others], strict=True)
+    result = sum((jacobians.variances(j, v) for j, v in parts), start=jnp.zeros((), float))
     if not kept:
         return result
     inputs = _inputs(jacobian, size)
