@@ -176,7 +176,7 @@ class StreamFilter(NamedTuple):
         rows = len(data[0])
         order = chance.permutation(rows)
         allowed = [n for n in PASSES if n * rows <= MOST_ROWS] or [1]
-        if rows < 10 * HELD_BACK:  # too few to hold any back
+        if rows < 10 * HELD_BACK or len(allowed) == 1:  # too few to hold any back, or no choice
             return self._passes(start, data, allowed[-1], chance)
         held, others = order[::HELD_BACK], np.delete(order, np.s_[::HELD_BACK])
         some, rest = (tuple(part[chosen] for part in data) for chosen in (held, others))

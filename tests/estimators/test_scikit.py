@@ -17,6 +17,7 @@ from sklearn.utils.estimator_checks import estimator_checks_generator, parametri
 import hmnn
 from hmnn.estimators import HMNNClassifier, HMNNRegressor
 from hmnn.estimators.learned import nothing
+from hmnn.methods import streams
 
 pytestmark = pytest.mark.usefixtures("compiled_quickly")
 
@@ -27,7 +28,8 @@ pytestmark = pytest.mark.usefixtures("compiled_quickly")
         HMNNRegressor(hidden=(8,), forgetting="fixed", projection="natural", random_state=0),
     ]
 )
-def test_scikit_learn_checks(estimator, check):
+def test_scikit_learn_checks(estimator, check, monkeypatch):
+    monkeypatch.setattr(streams, "PASSES", (10,))  # nothing to choose: fewer programs
     check(estimator)
 
 
