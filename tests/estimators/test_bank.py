@@ -25,7 +25,7 @@ def stream(number=80, seed=0):
 
 
 X, Y = stream()
-LABELS = (Y > np.median(Y)).astype(int)
+LABELS = (np.median(Y) < Y).astype(int)
 KINDS = {"classifier": (HMNNClassifier, LABELS), "regressor": (HMNNRegressor, Y)}
 
 
@@ -160,3 +160,220 @@ def test_a_stream_goes_on_after_rows_without_an_order(first):
     assert len(learned.x.recent) == len(learned.y.recent) == len(learned.last.scaler.recent) == 10
     assert learned.x.blocks == learned.y.blocks == learned.last.scaler.blocks == 1
     assert learned.last.value == Y[73]
+
+
+# --- on disk --------------------------------------------------------------------------------------
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_model_that_was_saved_goes_on_bit_for_bit(kind, taught, tmp_path):
+    """With its history, the rows that are kept, all weights and the last target."""
+    model, (cls, y) = twin(taught[kind]), KINDS[kind]
+    loaded = cls.load(model.save(tmp_path / "a"))
+    assert as_bytes(loaded.state_) == as_bytes(model.state_)
+    assert len(model.state_.believed) == 7
+    more = slice(4 * ROWS, 5 * ROWS)
+    said = [told_then_learned(m, X[more], y[more]) for m in (model, loaded)]
+    np.testing.assert_array_equal(*said)
+    assert as_bytes(loaded.state_) == as_bytes(model.state_)
+    np.testing.assert_array_equal(loaded.forgetting_.history, model.forgetting_.history)
+    assert as_bytes(taught[kind].state_) != as_bytes(model.state_)
+
+
+def test_a_history_of_other_members_is_refused(taught, tmp_path):
+    model = twin(taught["classifier"])
+    model.state_ = model.state_._replace(believed=model.state_.believed[:, 1:])
+    with pytest.raises(ValueError, match=r"^path must be a model .*a history of other members"):
+        HMNNClassifier.load(model.save(tmp_path / "a"))
+
+
+def test_a_river_model_that_was_saved_goes_on_bit_for_bit(tmp_path):
+    model = door.HMNNRegressor(hidden=(4,), seed=1)
+
+    def learn(some, rows):
+        for x, y in zip(X[rows], Y[rows], strict=True):
+            some.learn_one(dict(zip("ab", x.tolist(), strict=True)), y)
+
+    question = dict(zip("ab", X[70].tolist(), strict=True))
+    learn(model, slice(0, 15))
+    model.predict_one(question)
+    learn(model, slice(15, 20))
+    loaded = door.HMNNRegressor.load(model.save(tmp_path / "a"))
+    for some in (model, loaded):
+        learn(some, slice(20, 30))
+    assert loaded.predict_interval_one(question) == model.predict_interval_one(question)
+    assert as_bytes(loaded._learned) == as_bytes(model._learned)
+    assert model._learned.last.value == Y[29]
+    assert int(model._learned.filter.work.number) == 30
+
+
+# --- new maps, new columns, new classes -----------------------------------------------------------
+def as_last(rows):
+    return learning.Last(*np.asarray(rows, np.float64)[:, : learning.TOLD].T)
+
+
+def test_the_raw_function_of_a_bank_stands_when_maps_are_held_anew(taught):
+    model = twin(taught["regressor"])
+    how, before = model._filter(), state_of(model)
+    rng = np.random.default_rng(1)
+    inputs = Move(np.array([0.6, 1.8]), np.array([0.5, -0.4]))
+    output, change = Move(np.array([1.7]), np.array([0.4])), Move(np.array([0.7]), np.array([-0.2]))
+    after = carried(how.few, before, inputs, output, change)
+    z = rng.normal(size=(8, 2))  # what was z is now ratio z + shift
+    new = learning.Last(*rng.normal(size=(6, 8)))._replace(unit=np.full(8, 0.6), known=np.ones(8))
+    old = new._replace(
+        level=output.ratio * new.level + output.shift,
+        step=change.ratio * new.step + change.shift,
+        unit=output.ratio * new.unit / change.ratio,
+    )
+    at = output.ratio * new.offset + output.shift
+    old = old._replace(offset=at - old.unit * change.shift)
+    for last, other in ((None, None), (np.stack(old, 1), np.stack(new, 1))):
+        told_before = how.predict(before, inputs.ratio * z + inputs.shift, last=last)
+        told_after = how.predict(after, z, last=other)
+        mean = output.ratio * told_after.mean + output.shift
+        np.testing.assert_allclose(mean, told_before.mean, atol=2e-4)
+    wrong = how.predict(before, z, last=other)
+    assert np.abs(wrong.mean - mean).max() > 0.05  # the control
+    assert isinstance(before.work, Recent)
+    count = int(before.work.number)
+    kept = [(as_last(s.work.x[:count]), np.array(s.work.y[:count])) for s in (before, after)]
+    (first, y), (moved, moved_y) = kept
+    np.testing.assert_allclose(output.ratio * moved_y + output.shift, y, atol=1e-5)
+    np.testing.assert_allclose(change.ratio * moved.change + change.shift, first.change, atol=1e-5)
+    np.testing.assert_allclose(change.ratio * moved.step + change.shift, first.step, atol=1e-5)
+    np.testing.assert_allclose(output.ratio * moved.level + output.shift, first.level, atol=1e-5)
+    x = [s.work.x[:count, learning.TOLD :] for s in (before, after)]
+    np.testing.assert_allclose(inputs.ratio * x[1] + inputs.shift, x[0], atol=1e-5)
+    # A target is the last one and what was added, under any map.
+    sums = [part.offset + part.unit * part.change for part in (first, moved)]
+    np.testing.assert_allclose(output.ratio * sums[1] + output.shift, sums[0], atol=1e-5)
+    assert 50 < (first.known > 0).sum() < count
+    assert carried(how.few, before, None, None, None) is before
+
+
+def test_rows_that_are_kept_have_the_new_numbers_of_late_classes(taught):
+    model = twin(taught["classifier"])
+    count, y = int(state_of(model).work.number), np.array(state_of(model).work.y)
+    before, x = model.predict_proba(X[:8]), state_of(model).work.x
+    model._know([-1, 0, 1])
+    grown = state_of(model)
+    np.testing.assert_array_equal(grown.work.y[:count], y[:count] + 1)
+    np.testing.assert_array_equal(grown.work.x[:count], x[:count])
+    assert set(y[:count]) == {0.0, 1.0}
+    np.testing.assert_array_equal(
+        model.forgetting_.weights, taught["classifier"].forgetting_.weights
+    )
+    after = model.predict_proba(X[:8])[:, 1:]
+    after = after / after.sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(after, before, atol=0.06)
+    assert np.ptp(before[:, 0]) > 0.2  # the control: another order would be seen
+
+
+def test_the_only_class_is_renumbered_too():
+    """The same program as for two classes: one logit, which is turned round."""
+    model = HMNNClassifier(**SMALL)
+    model.predict_then_fit(X[:ROWS], np.full(ROWS, 1), classes=[1])
+    model._know([0, 1])
+    assert (np.array(state_of(model).work.y)[:ROWS] == 1.0).all()
+    assert (model.predict(X[:8]) == 1).all()
+    model = HMNNClassifier(**SMALL)
+    model.predict_then_fit(X[:ROWS], np.full(ROWS, 0), classes=[0])
+    model._know([0, 1])
+    assert (np.array(state_of(model).work.y)[:ROWS] == 0.0).all()
+    assert (model.predict(X[:8]) == 0).all()
+
+
+def test_late_columns_leave_predictions_and_are_zero_in_rows_that_are_kept():
+    frame = pd.DataFrame(X, columns=list("ab"))
+    model = HMNNRegressor(**SMALL, columns="grow")
+    model.predict_then_fit(frame[:ROWS], Y[:ROWS])
+    how, before = model._filter(), state_of(model)
+    question = frame[70:78]
+    expected = told(model, question)
+    model.partial_fit(frame[16:17].assign(c=1.0), Y[16:17])
+    wide = state_of(model).work
+    assert wide.x.shape == (500, model._places.inputs + learning.TOLD)
+    assert how.told == learning.TOLD
+    inner = before.work.x.shape[1]
+    np.testing.assert_array_equal(wide.x[:ROWS, :inner], before.work.x[:ROWS])
+    assert (np.asarray(wide.x)[:ROWS, inner:] == 0.0).all()
+    assert int(wide.number) == ROWS + 1
+    np.testing.assert_allclose(told(model, question)[:, 0], expected[:, 0], atol=0.5)
+
+
+# --- what is believed, and what is switched off ---------------------------------------------------
+@pytest.mark.parametrize(("kind", "members"), [("classifier", 6), ("regressor", 8)])
+def test_what_is_believed_can_be_read(kind, members, taught):
+    found = taught[kind].forgetting_
+    assert len(found.names) == len(set(found.names)) == len(found.jumps) == members
+    assert found.names.count("yours") == 1
+    np.testing.assert_allclose(found.weights.sum(), 1.0, rtol=1e-5)
+    np.testing.assert_allclose(found.history.sum(axis=1), 1.0, rtol=1e-5)
+    assert found.history.shape == (7, members)
+    assert found.steps.tolist() == [0, 10, 20, 30, 40, 50, 60]
+    np.testing.assert_allclose(found.history[0], 1.0 / members, rtol=1e-5)
+    assert np.ptp(found.weights) > 1e-3
+    calm = dict(zip(found.names, found.jumps, strict=True))
+    assert calm["still, replay"] < calm["yours"] < calm["fast"]
+
+
+def started(cls=HMNNRegressor, **settings):
+    """A model before any data: its filter, and its first state."""
+    model = cls(**SMALL, **settings)
+    model.n_features_in_ = 2
+    if cls is HMNNClassifier:
+        model.classes_ = np.array([0, 1])
+    return model._filter(), model._start()
+
+
+@pytest.mark.parametrize("cls", [HMNNClassifier, HMNNRegressor])
+def test_without_replay_no_row_is_kept(cls):
+    """So none is in the file. The control is the default, which keeps 500."""
+    for off in ({"replay": 0}, {"forgetting": "fixed"}):
+        assert started(cls, **off)[1].filter.work == ()
+    _, learned = started(cls)
+    assert learned.filter.work.x.shape[0] == len(learned.filter.work.y) == 500
+    assert len(started(cls, buffer=7)[1].filter.work.y) == 7
+
+
+def test_without_experts_nobody_is_told_and_fixed_is_one_filter():
+    how, _ = started()
+    assert (how.told, len(how.names)) == (learning.TOLD, 8)
+    for off in ({"experts": False}, {"forgetting": "fixed"}):
+        how, learned = started(**off)
+        assert how.told == 0
+        assert not any(name.startswith("change") for name in how.names)
+        assert last_columns(how, learned.last, learned.y, 1) is None
+    assert how.names == ("yours",)
+    assert how.jumps == pytest.approx([0.007 / 2**0.5], rel=1e-2)
+    assert started(HMNNClassifier)[0].told == 0
+
+
+BAD = [
+    ({"forgetting": "never"}, r"^forgetting must be one of .*Got 'never'\.$"),
+    ({"replay": -1}, r"^replay must be .*Got -1\.$"),
+    ({"replay": 1.5}, r"^replay must be .*Got 1\.5\.$"),
+    ({"buffer": 0}, r"^buffer must be .*Got 0\.$"),
+    ({"experts": 1}, r"^experts must be True or False\. Got 1\.$"),
+    ({"correlations": "all"}, r"^correlations must be one of .*Got 'all'\.$"),
+]
+
+
+@pytest.mark.parametrize(("bad", "said"), BAD)
+def test_what_cannot_be_is_one_sentence_at_both_doors(bad, said):
+    started()  # what equals a good value, such as 1 and True, is not taken for it
+    with pytest.raises(ValueError, match=said):
+        HMNNRegressor(**SMALL, **bad).partial_fit(X[:1], Y[:1])
+    with pytest.raises(ValueError, match=said):
+        door.HMNNClassifier(hidden=(4,), **bad)
+
+
+def test_a_number_far_from_zero_has_a_positive_variance(taught):
+    """The variance of a mixture is not the difference of two large numbers."""
+    rng = np.random.default_rng(2)
+    y = 1e6 + rng.normal(size=5 * ROWS)
+    model = HMNNRegressor(**SMALL)
+    said = [model.predict_then_fit(X[i : i + ROWS], y[i : i + ROWS]) for i in range(0, 80, ROWS)]
+    mean, std = np.concatenate(said, axis=1)
+    assert (std[1:] > 0.1).all()
+    assert np.abs(mean[ROWS:] - 1e6).max() < 4.0
+    assert 0.5 < std[-ROWS:].mean() < 2.0
