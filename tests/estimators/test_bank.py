@@ -282,6 +282,21 @@ def test_the_only_class_is_renumbered_too():
     assert (model.predict(X[:8]) == 0).all()
 
 
+def test_a_third_label_of_river_leaves_the_rows_and_the_predictions():
+    model = door.HMNNClassifier(hidden=(4,), seed=1)
+    for x in X[:15]:
+        model.learn_one({"a": x[0], "b": x[1]}, "u" if x[0] > 0 else "v")
+    question = {"a": 1.0, "b": 0.0}
+    before, kept = model.predict_proba_one(question), np.array(model._learned.filter.work.y)
+    model._index("w")
+    after = model.predict_proba_one(question)
+    assert after["w"] > 0.05
+    share = after["u"] / (after["u"] + after["v"])
+    np.testing.assert_allclose(share, before["u"], atol=0.03)
+    np.testing.assert_array_equal(model._learned.filter.work.y, kept)
+    assert set(kept[:15]) == {0.0, 1.0}
+
+
 def test_late_columns_leave_predictions_and_are_zero_in_rows_that_are_kept():
     frame = pd.DataFrame(X, columns=list("ab"))
     model = HMNNRegressor(**SMALL, columns="grow")
