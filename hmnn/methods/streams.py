@@ -261,9 +261,12 @@ def build(settings: Settings, columns: int, outputs: int, likelihood: str) -> St
     """The filter for so many columns and outputs; the same one for the same settings."""
     if not isinstance(settings.hidden, tuple | list):
         raise _check.fail("hidden", "a tuple of widths such as (64, 64)", settings.hidden)
-    # Before the cache, to which 50 and 50.0 are the same.
-    for name in ("epochs", "minibatch"):
+    # Before the cache, to which 50 and 50.0 are the same, and 1 and True.
+    for name in ("epochs", "minibatch", "buffer"):
         _check.count(name, getattr(settings, name))
+    _check.count("replay", settings.replay, least=0)
+    if type(settings.experts) not in (bool, np.bool_):
+        raise _check.fail("experts", "True or False", settings.experts)
     settings = settings._replace(hidden=tuple(settings.hidden))
     try:
         return _build(settings, columns, outputs, likelihood)
@@ -372,10 +375,6 @@ def _checked(settings: Settings, likelihood: str) -> tuple[bool, bool]:
     _check.choice("projection", settings.projection, PROJECTIONS)
     _check.choice("forgetting", settings.forgetting, FORGETTING)
     _check.choice("correlations", settings.correlations, CORRELATIONS)
-    _check.count("replay", settings.replay, least=0)
-    _check.count("buffer", settings.buffer)
-    if type(settings.experts) not in (bool, np.bool_):
-        raise _check.fail("experts", "True or False", settings.experts)
     drops = np.ndim(settings.keep) > 0 or settings.keep != 1
     if settings.projection == "natural" and drops:
         raise _check.fail("keep", "1 with projection='natural', which drops nothing", settings.keep)
