@@ -34,6 +34,7 @@ from hmnn.estimators import river as dictionaries
 
 FAULTS = ("raw_errors", "raw_warnings", "not_finite", "changed", "good_calls_failed")
 LABELS = ([0, 1], ["a", "b", "c"], None)
+SMALL: dict[str, Any] = {"hidden": (4,)}
 ALLOWED = (ValueError, TypeError, OSError, DivergenceError)  # NotFittedError is a ValueError
 Call = tuple[str, Callable[[], Any]]
 
@@ -49,7 +50,7 @@ class SklearnDoor:
     def fresh(self, **settings: Any) -> Any:
         """A model that has learned nothing."""
         kind = HMNNClassifier if self.labels else HMNNRegressor
-        given = {"hidden": (4,), "projection": "natural", "random_state": 0} | settings
+        given = SMALL | {"projection": "natural", "random_state": 0} | settings
         return kind(**given)
 
     def good(self) -> Any:
@@ -126,7 +127,7 @@ class RiverDoor:
     def fresh(self, **settings: Any) -> Any:
         """A model that has learned nothing."""
         kind = dictionaries.HMNNClassifier if self.labels else dictionaries.HMNNRegressor
-        return kind(**{"hidden": (4,), "seed": 0} | settings)
+        return kind(**SMALL | {"seed": 0} | settings)
 
     def good(self) -> Any:
         """A row and a question that must be taken."""

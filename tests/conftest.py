@@ -31,6 +31,7 @@ import jax  # noqa: E402
 import pytest  # noqa: E402
 
 from hmnn.core.cpu import compilation  # noqa: E402
+from hmnn.methods import method, streams  # noqa: E402
 
 jax.config.update("jax_numpy_dtype_promotion", "strict")
 jax.config.update("jax_numpy_rank_promotion", "raise")
@@ -52,6 +53,25 @@ def _few_programs():
     maps = Path("/proc/self/maps")
     if maps.exists() and maps.read_text().count("\n") > 30000:
         jax.clear_caches()
+
+
+_quick = {}
+
+
+@pytest.fixture(scope="module")
+def compiled_quickly():
+    """For tests that ask what is learned from few rows: most of their time is the compiler's.
+
+    The programs of methods and estimators are compiled quickly, and run slowly.
+    """
+    found = [*vars(method).values(), *vars(streams).values()]
+    with pytest.MonkeyPatch.context() as patch:
+        for program in (p for p in found if isinstance(p, compilation.Compiled)):
+            if program not in _quick:
+                settings = program.__wrapped__, compilation.ONCE
+                _quick[program] = compilation.Compiled(*settings, **program._settings).jitted
+            patch.setitem(program.__dict__, "jitted", _quick[program])
+        yield
 
 
 @pytest.fixture

@@ -39,8 +39,9 @@ def correct(m, cov, x, y, noise):
 
 def kalman(m, variance, memory, centre, jump_variance, xs, ys, noise):
     """The Kalman filter with transition w -> centre + memory (w - centre) + N(0, jump_variance); a
-    row per t."""
-    m, cov = np.asarray(m, float), np.diag(np.asarray(variance, float))
+    row per t. `variance` has a number for each weight, or is their covariance."""
+    m, cov = np.asarray(m, float), np.asarray(variance, float)
+    cov = cov if cov.ndim == 2 else np.diag(cov)
     means, covs = [], []
     for x, y in zip(xs, ys, strict=True):
         m, cov = centre + memory * (m - centre), memory**2 * cov + jump_variance * np.eye(len(m))

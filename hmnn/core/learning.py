@@ -16,13 +16,14 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Int, PyTree
+from jaxtyping import Array, Float, Int, PyTree
 
 from hmnn import _tree
 from hmnn._types import Batch, Key, Scalar
-from hmnn.core import filtering, likelihoods, mixing, prediction
+from hmnn.core import calibration, filtering, likelihoods, mixing
+from hmnn.core.calibration import Said
 from hmnn.core.filtering import Corrected, Filter, Info, State
-from hmnn.core.prediction import Normals, Outlook, Prediction, Question
+from hmnn.core.prediction import Outlook, Prediction, Question
 from hmnn.core.projections import natural
 
 REPLAY = 2**21
@@ -30,30 +31,24 @@ REPLAY = 2**21
 SHARES = (0.1, 0.3, 1.0)
 """Of the outputs' linearised variance each member's predictions take such shares, as members of
 their own: independent weights overstate it, and by how much is found out."""
-TEMPERATURES = (0.8, 1.0, 1.25, 1.6)
-"""Powers to which the probabilities of classes are raised in the output stage."""
-SCALES = (0.5, 1.0, 2.0)
-"""Factors of the variance of numbers in the output stage."""
 STAGE_SHARE = 5e-4
 """`Bank.share` of the output stage."""
-TINY = 1e-30
-"""Probabilities are at least so large where their logarithm is taken."""
 
 
 class Last(NamedTuple):
     """The first columns of x, of a bank with experts: the last target, and what follows it."""
 
-    change: Float[Array, " rows"]
+    change: Float[Any, " rows"]
     """What experts learn: target minus last target, in deviations of such differences."""
-    offset: Float[Array, " rows"]
+    offset: Float[Any, " rows"]
     """The last target in the units of y."""
-    unit: Float[Array, " rows"]
+    unit: Float[Any, " rows"]
     """The deviation of such differences in the units of y."""
-    known: Float[Array, " rows"]
+    known: Float[Any, " rows"]
     """1 if the last target has arrived, 0 if not: then no expert speaks or learns."""
-    level: Float[Array, " rows"]
+    level: Float[Any, " rows"]
     """An input of experts: the last target."""
-    step: Float[Array, " rows"]
+    step: Float[Any, " rows"]
     """An input of experts: the last difference, in deviations of such differences."""
 
 
@@ -64,8 +59,8 @@ TOLD, INPUTS = len(Last._fields), 2
 class Recent(NamedTuple):
     """The latest rows that were learned, to be relearned."""
 
-    x: Float[Array, "rows *x"]
-    y: Array
+    x: Float[Any, "rows *x"]
+    y: Any
     number: Int[Array, ""]
     """How many were ever put in."""
 
@@ -78,17 +73,8 @@ class Mixed(NamedTuple):
     """Of each member with each of its shares of the variance."""
     stage: Float[Array, " copies"]
     """Of the copies in the output stage."""
-
-
-class Said(NamedTuple):
-    """What every owner says of rows, and the log density that it gave to their targets."""
-
-    mean: Float[Array, "owners rows out"]
-    epistemic: Float[Array, "owners rows out"]
-    aleatoric: Float[Array, "owners rows out"]
-    probabilities: Float[Array, "owners rows classes"] | None
-    density: Float[Array, "owners rows"] | None
-    awake: Bool[Array, " owners"]
+    width: Any = ()
+    """Of the filter that tells how wide rows lie."""
 
 
 class Notes(NamedTuple):
@@ -156,6 +142,8 @@ class Bank:
     """The mixture of several filters as a projection; all but `buffer` and `told` are traced."""
 
     groups: tuple[Group, ...]
+    width: Filter | None = None
+    """Tells how wide rows lie, see `calibration`; it learns from what the mixture misses."""
     share: Scalar = 1e-3
     """Which part of its weight an owner gives away after a row."""
     spreads: tuple[float, ...] = field(default=SHARES, metadata={"static": True})
@@ -179,7 +167,9 @@ class Bank:
             jax.vmap(filtering.init, in_axes=(0, None))(group.members, key) for group in self.groups
         )
         owners = sum(self.sizes) * len(self.spreads)
-        law = Mixed(states, mixing.equal(owners), mixing.equal(len(copies(parts.likelihood))))
+        stage = mixing.equal(calibration.size(parts.likelihood, self.width is not None))
+        width = () if self.width is None else filtering.init(self.width, key)
+        law = Mixed(states, mixing.equal(owners), stage, width)
         if not any(group.lots for group in self.groups):
             return law, ()
         kind = jax.dtypes.canonicalize_dtype(float)
@@ -192,7 +182,10 @@ class Bank:
             state._replace(posterior=jax.vmap(_prior)(group.members, state.posterior))
             for group, state in zip(self.groups, posterior.members, strict=True)
         )
-        return posterior._replace(members=tuple(moved))
+        width = posterior.width
+        if self.width is not None:
+            width = width._replace(posterior=_prior(self.width, width.posterior))
+        return posterior._replace(members=tuple(moved), width=width)
 
     def start(self, parts: Filter, state: State) -> Mixed:
         """The old law: nothing is searched for."""
@@ -239,7 +232,7 @@ class Bank:
 
         def one(row: Array) -> Prediction:
             said = self.said(parts, law, row[None], None)
-            return mixture(parts.likelihood, law, said, question.level)
+            return self._mixture(parts, law, said, row[None], question.level)
 
         if len(x) == 1:
             return one(x[0])
@@ -325,30 +318,58 @@ class Bank:
 
     def _believed(self, parts: Filter, law: Mixed, said: Said, lot: Batch) -> Mixed:
         """The weights after a lot: of the owners, and of the copies in the output stage."""
-        weights = mixing.among(law.log_weights, said.awake)
+        owners = mixing.among(law.log_weights, said.awake)
         evidence = said.density @ lot.weight
         real = jnp.maximum(jnp.sum(lot.weight > 0), 1).astype(evidence.dtype)
         share, stage_share = (-jnp.expm1(real * jnp.log1p(-e)) for e in (self.share, STAGE_SHARE))
-        log_weights = mixing.after(law.log_weights, evidence, share, said.awake)
-        stage = law.stage
+        log_weights, stage = mixing.after(law.log_weights, evidence, share, said.awake), law.stage
         if len(stage) > 1:
-            copies = stage_densities(parts.likelihood, weights, said, lot.y) @ lot.weight
-            stage = mixing.after(stage, copies, stage_share, jnp.ones(len(stage), bool))
+            copies = calibration.copies(parts.likelihood, self._factors(law, lot.x))
+            logs = calibration.densities(owners, said, copies, lot.y) @ lot.weight
+            stage = mixing.after(stage, logs, stage_share, jnp.ones(len(stage), bool))
         some = jnp.any(lot.weight > 0)
         pairs = (log_weights, law.log_weights), (stage, law.stage)
         new, new_stage = (jnp.where(some, a, b) for a, b in pairs)
-        return law._replace(log_weights=new, stage=new_stage)
+        return law._replace(
+            log_weights=new, stage=new_stage, width=self._widened(law, owners, said, lot)
+        )
+
+    def _factors(self, law: Mixed, x: Array) -> Float[Array, " rows"] | None:
+        """By which factor rows are thought to lie wider than the members say, in variance."""
+        if self.width is None:
+            return None
+        outlook = _outlook(self.width, law.width, self._plain(x))
+        softened = self.width.likelihood.predictive(*outlook)[1]
+        return self.width.likelihood.mean(softened)[:, 0]
+
+    def _widened(self, law: Mixed, owners: Array, said: Said, lot: Batch) -> Any:
+        """The filter of widths after what the mixture missed."""
+        if self.width is None:
+            return law.width
+        squares = calibration.squares(owners, said, lot.y)
+        batch = Batch(self._plain(lot.x), squares, lot.weight)
+        found = self.width.projection.correct(
+            self.width, law.width.posterior, law.width.posterior, law.width, batch
+        )
+        return law.width._replace(posterior=found.posterior)
+
+    def _mixture(
+        self, parts: Filter, law: Mixed, said: Said, x: Array, level: Scalar
+    ) -> Prediction:
+        owners = mixing.among(law.log_weights, said.awake)
+        copies = calibration.copies(parts.likelihood, self._factors(law, x))
+        return calibration.mixture(parts.likelihood, owners, law.stage, said, copies, level)
 
     def _notes(self, parts: Filter, law: Mixed, said: Said, batch: Batch) -> Notes:
         """What a person wants to see, from what was said of all rows before they were learned."""
         owners = mixing.among(law.log_weights, said.awake)
         if len(law.stage) > 1:
-            copies = stage_densities(parts.likelihood, owners, said, batch.y)
-            logs = mixing.density(law.stage, copies.T)
+            copies = calibration.copies(parts.likelihood, self._factors(law, batch.x))
+            logs = mixing.density(law.stage, calibration.densities(owners, said, copies, batch.y).T)
         else:
             logs = mixing.density(owners, said.density.T)
         return Notes(
-            mixture(parts.likelihood, law, said, 0.95),
+            self._mixture(parts, law, said, batch.x, 0.95),
             jnp.sum(batch.weight * logs) / jnp.sum(batch.weight),
             believed(self, law),
         )
@@ -357,70 +378,6 @@ class Bank:
 def believed(bank: Bank, law: Mixed) -> Float[Array, " members"]:
     """How far each member is believed, with all its shares of the variance."""
     return jnp.exp(law.log_weights).reshape(-1, len(bank.spreads)).sum(axis=1)
-
-
-def copies(likelihood: likelihoods.Likelihood) -> tuple[float, ...]:
-    """The numbers of the output stage: temperatures of classes, factors of normal variances."""
-    if isinstance(likelihood, likelihoods.OfClasses):
-        return TEMPERATURES
-    return SCALES if getattr(likelihood, "normal", False) else (1.0,)
-
-
-def stage_densities(
-    likelihood: likelihoods.Likelihood, owners: Array, said: Said, y: Array
-) -> Float[Array, "copies rows"]:
-    """The log density that each copy of the mixture gave to the targets."""
-    numbers = jnp.asarray(copies(likelihood), owners.dtype)
-    if said.probabilities is not None:
-        p = jnp.einsum("o,orc->rc", jnp.exp(owners), said.probabilities)
-        logs = jax.nn.log_softmax(numbers[:, None, None] * jnp.log(jnp.maximum(p, TINY))[None])
-        return jnp.take_along_axis(logs, y.astype(int).reshape(1, -1, 1), axis=2)[..., 0]
-    variance = numbers[:, None, None] * (said.epistemic + said.aleatoric)[None, ..., 0]
-    z = (y.reshape(1, -1) - said.mean[..., 0])[None] / jnp.sqrt(variance)
-    logs = -0.5 * (z**2 + jnp.log(2.0 * jnp.pi * variance))
-    return jax.nn.logsumexp(owners[None, :, None] + logs, axis=1)
-
-
-def mixture(
-    likelihood: likelihoods.Likelihood, law: Mixed, said: Said, level: Scalar
-) -> Prediction:
-    """What the owners together say, after the output stage."""
-    owners = jnp.exp(mixing.among(law.log_weights, said.awake))
-    numbers, stage = jnp.asarray(copies(likelihood), owners.dtype), jnp.exp(law.stage)
-    mean = _average(owners, said.mean)
-    between = _average(owners, (said.mean - mean[None]) ** 2)
-    within, aleatoric = _average(owners, said.epistemic), _average(owners, said.aleatoric)
-    if said.probabilities is None:
-        scale = jnp.sum(stage * numbers)
-        epistemic = scale * within + between
-        return prediction.between(likelihood, level, mean, epistemic, scale * aleatoric)._replace(
-            normals=_normals(owners, said, stage, numbers)
-        )
-    p = _average(owners, said.probabilities)
-    powers = jax.nn.softmax(numbers[:, None, None] * jnp.log(jnp.maximum(p, TINY))[None])
-    p = _average(stage, powers)
-    told = p[:, 1:] if mean.shape[1] == 1 and p.shape[1] == 2 else p
-    mean = told if told.shape == mean.shape else mean
-    total = mean * (1.0 - mean)
-    epistemic = jnp.minimum(within + between, total)
-    return prediction.between(likelihood, level, mean, epistemic, total - epistemic)._replace(
-        probabilities=p
-    )
-
-
-def _normals(owners: Array, said: Said, stage: Array, numbers: Array) -> Normals | None:
-    """The mixture as normal laws, of one number a row."""
-    if said.mean.shape[2] != 1:
-        return None
-    weights = jnp.outer(owners, stage).reshape(1, -1)
-    variance = (said.epistemic + said.aleatoric)[..., 0]
-    means = jnp.repeat(said.mean[..., 0], len(numbers), axis=0)
-    variances = (variance[:, None] * numbers[None, :, None]).reshape(means.shape)
-    return Normals(jnp.broadcast_to(weights, means.T.shape), means.T, variances.T)
-
-
-def _average(weights: Array, values: Array) -> Array:
-    return jnp.tensordot(weights, values, 1)
 
 
 def _last(x: Array) -> Last:

@@ -12,7 +12,7 @@ from jaxtyping import Array, Bool, Float
 
 from hmnn._types import Scalar
 
-LogWeights = Float[Array, " owners"]
+LogWeights = Float[Array, " _"]
 
 
 def equal(owners: int) -> LogWeights:

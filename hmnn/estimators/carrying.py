@@ -41,8 +41,9 @@ def carried(
     )
     work = state.work
     if isinstance(work, Recent):
-        work = _rows_moved(work, inputs, output, TOLD if parts.projection.told else 0)
-    return state._replace(posterior=law._replace(members=tuple(members)), work=work)
+        work = _rows_moved(work, inputs, output, change, TOLD if parts.projection.told else 0)
+    width = _moved(law.width, inputs, None) if isinstance(law.width, State) else law.width
+    return state._replace(posterior=law._replace(members=tuple(members), width=width), work=work)
 
 
 def _expert_moved(
@@ -101,17 +102,35 @@ def _of(last: ndarray, variance: list[ndarray]) -> list[ndarray]:
     return [*variance[:-2], full[..., :-1].copy(), full[..., -1].copy()]
 
 
-def _rows_moved(recent: Recent, inputs: Move | None, output: Move | None, told: int) -> Recent:
+def _rows_moved(
+    recent: Recent, inputs: Move | None, output: Move | None, change: Move | None, told: int
+) -> Recent:
     """The rows that are kept, under the new maps."""
     x, y = np.array(recent.x, np.float64), np.array(recent.y, np.float64)
     if inputs is not None:
         x[:, told:] = (x[:, told:] - inputs.shift) / inputs.ratio
     if output is not None:
         y = (y - output.shift[0]) / output.ratio[0]
-        if told:
-            fields = Last._fields
-            for name in ("offset", "level"):
-                place = fields.index(name)
-                x[:, place] = (x[:, place] - output.shift[0]) / output.ratio[0]
-            x[:, fields.index("unit")] /= output.ratio[0]
+    if told:
+        x[:, :told] = np.stack(_last_moved(Last(*x[:, :told].T), output, change), axis=1)
     return recent._replace(x=x.astype(recent.x.dtype), y=y.astype(recent.y.dtype))
+
+
+def _last_moved(last: Last, output: Move | None, change: Move | None) -> Last:
+    """The columns for experts, under the new maps of targets and of their differences."""
+    if change is not None:
+        ratio, shift = change.ratio[0], change.shift[0]
+        last = last._replace(
+            change=(last.change - shift) / ratio,
+            step=(last.step - shift) / ratio,
+            offset=last.offset + last.unit * shift,
+            unit=last.unit * ratio,
+        )
+    if output is not None:
+        ratio, shift = output.ratio[0], output.shift[0]
+        last = last._replace(
+            offset=(last.offset - shift) / ratio,
+            level=(last.level - shift) / ratio,
+            unit=last.unit / ratio,
+        )
+    return last

@@ -86,7 +86,7 @@ class DictionaryModel:
 
     def _targets(self) -> tuple[int, str]:
         """Outputs and likelihood of the network."""
-        return 2, "scaled_gaussian"
+        return 1, "learned_gaussian"
 
     @property
     def drift_(self) -> ndarray:

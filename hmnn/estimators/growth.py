@@ -44,10 +44,16 @@ def embedded(old: Filter, new: Filter, law: Any, fresh: Any, classes: Any = None
         return _embedded(old, new, law, fresh, classes)
     assert isinstance(old.projection, Bank)
     assert isinstance(new.projection, Bank)
-    filters = [[group.members for group in part.projection.groups] for part in (old, new)]
-    pairs = zip(*filters, law.members, fresh.members, strict=True)
-    members = [_group(*parts, classes) for parts in pairs]
-    return law._replace(members=tuple(members))
+    pairs: Any = zip(
+        old.projection.groups, new.projection.groups, law.members, fresh.members, strict=True
+    )
+    members = [_group(a.members, b.members, c, d, classes) for a, b, c, d in pairs]
+    width = law.width
+    if old.projection.width is not None and new.projection.width is not None:
+        pair = old.projection.width, new.projection.width
+        inner = _embedded(*pair, law.width.posterior, fresh.width.posterior, None)
+        width = width._replace(posterior=inner)
+    return law._replace(members=tuple(members), width=width)
 
 
 def _group(old: Filter, new: Filter, states: State, fresh: State, classes: Any) -> State:

@@ -11,7 +11,8 @@ from hmnn.core.filtering import State
 from hmnn.core.prediction import Prediction
 from hmnn.estimators import last_target, scaling
 from hmnn.estimators.carrying import carried
-from hmnn.estimators.known_columns import Scaler
+from hmnn.estimators.equal_rows import WeightedRows
+from hmnn.estimators.known_columns import Move, Scaler
 from hmnn.estimators.last_target import LastTarget, Maps
 from hmnn.estimators.learned import Learned, log_density
 from hmnn.estimators.scaling import Part
@@ -70,7 +71,8 @@ def taught(
     more = scaling.beside(last.x.after, more) if scaled[0] and len(more) else np.nan_to_num(more)
     after = _after(how, before, y, last)
     next_told = last_columns(how, after, last.y.after if last.y else before.y, len(more))
-    told, surprise, believed = [], [], []
+    told, surprise = [], []
+    believed: list[Any] = []
     for part in stretches:
         rows = part.x.centred if scaled[0] else np.nan_to_num(x[part.start : part.end])
         values = part.y.centred[:, 0] if part.y else y[part.start : part.end]
@@ -103,6 +105,20 @@ def looked_at(how: StreamFilter, learned: Learned, x: ndarray, scaled: bool) -> 
     rows = scaling.beside(learned.x, x) if scaled else np.nan_to_num(x)
     told = last_columns(how, learned.last, learned.y, len(x))
     return _learned(how, learned.filter, rows[:0], np.zeros(0), rows, told)[1]
+
+
+def passed(
+    how: StreamFilter, last: LastTarget, rows: WeightedRows
+) -> tuple[LastTarget, Move | None]:
+    """The latest targets after rows that have no order; they are not known.
+
+    Nor are differences, but the rows count, so that all maps are looked at after the same ones.
+    """
+    if not how.told:
+        return last_target.stale(last), None
+    unknown = np.full((len(rows.x), 1), np.nan)
+    scaler, move = scaling.absorbed(last.scaler, unknown, rows.weight)
+    return last_target.stale(last)._replace(scaler=scaler), move
 
 
 def last_columns(

@@ -5,11 +5,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
-from scipy.special import expit, logsumexp
+from scipy.special import expit
 
+from hmnn.core import normal_mixtures
 from hmnn.core.filtering import State
 from hmnn.core.prediction import Normals, Prediction
-from hmnn.estimators import last_target
+from hmnn.estimators import followed, last_target
 from hmnn.estimators.known_columns import Scaler
 from hmnn.estimators.last_target import LastTarget
 
@@ -37,6 +38,8 @@ class Learned(NamedTuple):
     """How far each member of a bank was believed, at each `EVERY`th time step."""
     steps: int
     """Time steps so far."""
+    asked: Float[ndarray, " levels"]
+    """Of intervals, so that they cover; see `followed`."""
 
     def after(
         self,
@@ -62,24 +65,21 @@ class Learned(NamedTuple):
             np.concatenate([self.surprise, new])[-KEPT:],
             history,
             steps,
+            self.asked,
         )
 
 
 def nothing(state: State, x: Scaler, y: Scaler, members: int) -> Learned:
     """Before any data."""
     history = np.zeros((0, members), np.float32)
-    return Learned(state, x, y, last_target.unknown(), np.zeros(0), history, 0)
+    return Learned(state, x, y, last_target.unknown(), np.zeros(0), history, 0, followed.first())
 
 
 def log_density(
     y: Float[ndarray, " rows"], told: Prediction, level: Float[Any, "..."], unit: Float[Any, "..."]
 ) -> Float[ndarray, " rows"]:
     """The log density of numbers in their own units, under what was said of them."""
-    weights, means, variances = normals(told)
-    z = np.asarray((y - level) / unit, np.float64)[:, None]
-    z = np.clip((z - means) / np.sqrt(variances), -1e150, 1e150)
-    logs = -0.5 * (z**2 + np.log(2.0 * np.pi * variances))
-    return logsumexp(logs, axis=1, b=weights) - np.log(unit)
+    return normal_mixtures.log_density(normals(told), (y - level) / unit) - np.log(unit)
 
 
 def normals(told: Prediction) -> Normals:

@@ -5,17 +5,18 @@ from typing import Any
 import jax
 import numpy as np
 from numpy import ndarray
-from scipy.special import ndtri
 from sklearn.base import RegressorMixin
 
 from hmnn import _check
 from hmnn._types import Number
+from hmnn.core import normal_mixtures
 from hmnn.core.filtering import Info, State
 from hmnn.core.prediction import Prediction
-from hmnn.estimators import in_turn, inputs, scaling
+from hmnn.estimators import followed, in_turn, inputs, scaling
 from hmnn.estimators.equal_rows import WeightedRows
+from hmnn.estimators.in_turn import Taught
 from hmnn.estimators.known_columns import Move, Scaler
-from hmnn.estimators.learned import Learned, log_density
+from hmnn.estimators.learned import Learned, log_density, normals
 from hmnn.estimators.scikit import StreamEstimator, Uncertainty
 from hmnn.estimators.validation import fitting
 from hmnn.estimators.whole import whole
@@ -58,7 +59,7 @@ class HMNNRegressor(RegressorMixin, StreamEstimator):
         if self.projection == "gradient":
             return _joined([self._told_then_learned(*row) for row in zip(x, y, strict=True)])
         done = in_turn.taught(self._filter(), self._now(), x, y, self._scaled())
-        self.state_ = done.learned
+        self.state_ = self._after(done, y)
         mean, std = _moments(done.told)
         return done.level + done.unit * mean, done.unit * std
 
@@ -67,12 +68,26 @@ class HMNNRegressor(RegressorMixin, StreamEstimator):
         mean, std = self._in_units(*self._told(X))
         return (mean, std) if return_std else mean
 
-    def predict_interval(self, X: Any, level: Number = 0.95) -> ndarray:  # noqa: N803 - scikit-learn's name
-        """The two ends, in two columns, of an interval for y with probability `level`."""
+    def predict_interval(
+        self,
+        X: Any,  # noqa: N803 - scikit-learn's name
+        level: Number = 0.95,
+        follow: bool = False,
+    ) -> ndarray:
+        """The two ends, in two columns, of an interval for y with probability `level`.
+
+        With `follow` it is wider or narrower than the model says, as much as it takes to cover
+        with that probability on the rows that came one at a time so far.
+        """
         level = _check.number("level", level, "in (0, 1)", lambda v: 0 < v < 1)
-        mean, std = self.predict(X, return_std=True)
-        reach = ndtri(0.5 + 0.5 * level) * std
-        return np.stack([mean - reach, mean + reach], axis=1)
+        if type(follow) not in (bool, np.bool_):
+            raise _check.fail("follow", "True or False", follow)
+        told, learned = self._told(X)
+        if follow:
+            level = followed.level(learned.asked, level)
+        law, (start, unit) = normals(told), self._map(learned.y)
+        ends = (normal_mixtures.quantile(law, p) for p in (0.5 - 0.5 * level, 0.5 + 0.5 * level))
+        return start + unit * np.stack(list(ends), axis=1)
 
     def forecast(self, X: Any, horizon: Number = 1) -> tuple[ndarray, ndarray]:  # noqa: N803 - scikit-learn's name
         """Mean and standard deviation `horizon` time steps from now: the farther, the wider."""
@@ -88,6 +103,11 @@ class HMNNRegressor(RegressorMixin, StreamEstimator):
                 for part in (told.epistemic, told.aleatoric)
             )
         )
+
+    def _after(self, done: Taught, y: ndarray) -> Learned:
+        law = normals(jax.tree.map(lambda part: part[: len(y)], done.told))
+        below = normal_mixtures.below(law, (y - done.level) / done.unit)
+        return done.learned._replace(asked=followed.after(done.learned.asked, below))
 
     def _checked(
         self,

@@ -19,6 +19,7 @@ from hmnn.core.prediction import Prediction
 from hmnn.estimators import equal_rows, files, in_turn, inputs, known_columns, last_target, scaling
 from hmnn.estimators.carrying import carried
 from hmnn.estimators.equal_rows import WeightedRows
+from hmnn.estimators.in_turn import Taught
 from hmnn.estimators.known_columns import Move, Scaler
 from hmnn.estimators.learned import Learned, drift, nothing
 from hmnn.estimators.speeds import Forgetting, forgetting
@@ -234,8 +235,7 @@ class StreamEstimator(BaseEstimator):
 
     def _targets(self) -> tuple[int, str]:
         """How many outputs the network needs, and which likelihood."""
-        own = self.network is not None or self.likelihood is not None
-        return (1, "learned_gaussian") if own else (2, "scaled_gaussian")
+        return 1, "learned_gaussian"
 
     def _now(self) -> Learned:
         """What was learned so far."""
@@ -264,27 +264,32 @@ class StreamEstimator(BaseEstimator):
         if len(x) > 1:
             rows = equal_rows.merged(rows)
         if len(rows.x) == 1 and rows.weight[0] == 1.0 and how.descends_from > 1 and not settle:
-            return in_turn.taught(how, before, rows.x, rows.y, self._scaled()).learned
+            return self._after(in_turn.taught(how, before, rows.x, rows.y, self._scaled()), rows.y)
         (x_scaler, move), (y_scaler, y_move) = (
             scaling.absorbed(before.x, rows.x, rows.weight),
             self._absorbed(before.y, rows.y, rows.weight),
         )
+        last, change = in_turn.passed(how, before.last, rows)
         scaled = scaling.against(x_scaler, rows.x) if self.standardise else np.nan_to_num(rows.x)
         data = rows._replace(x=scaled, y=self._target(y_scaler, rows.y))
         if len(x) > 1:
             data, rows = equal_rows.written_out(data), equal_rows.written_out(rows)
         kind = default_float()
         values = data.x.astype(kind), data.y, data.weight.astype(kind)
-        start = carried(how.few, before.filter, move, y_move)
+        start = carried(how.few, before.filter, move, y_move, change)
         learn = how.settled if settle and how.descends_from > len(values[0]) else how.learn
         state, info = learn(start, *values)
         surprise = self._surprise(info, start, before.y if y_move is None else y_scaler, rows)
         believed = None if info.believed is None else np.asarray(info.believed)[None]
-        return before.after(state, x_scaler, y_scaler, surprise, believed)
+        return before.after(state, x_scaler, y_scaler, surprise, believed, last)
 
     def _scaled(self) -> tuple[bool, bool]:
         """Whether x is standardised, and whether y is."""
         return bool(self.standardise), False
+
+    def _after(self, done: Taught, y: ndarray) -> Learned:
+        """What was learned of rows that came in turn."""
+        return done.learned
 
     def _absorbed(self, scaler: Scaler, y: ndarray, weight: ndarray) -> tuple[Scaler, Move | None]:
         return scaler, None

@@ -14,9 +14,10 @@ from numpy import ndarray
 from hmnn import _check, _tree
 from hmnn._types import Batch, Number, Scalar
 from hmnn.core import kernels
+from hmnn.core.cpu.compilation import OFTEN, compiled
 from hmnn.core.filtering import Filter, Info, State
 from hmnn.core.learning import Bank, Group, Last, banked
-from hmnn.core.likelihoods import Likelihood, OfClasses
+from hmnn.core.likelihoods import Likelihood, OfClasses, Width
 from hmnn.core.prediction import Prediction, Question
 from hmnn.core.projections.matched import MatchedDescent
 from hmnn.methods import arguments, method, padding
@@ -77,6 +78,8 @@ EXPERTS = (
     Speed("change from the last value, gentle replay", 2e-4, 0.03, 0.1),
 )
 """Members that are told the last target and say what is added to it."""
+WIDTH = Speed("widths", 2.45e-5, 0.03)
+"""The filter that tells how wide rows lie."""
 
 
 class Settings(NamedTuple):
@@ -248,7 +251,7 @@ def _rest(parts: Filter, state: State, steps: Scalar) -> State:
     )
 
 
-@jax.jit
+@compiled(OFTEN)
 def _predict(parts: Filter, state: State, x: Float[Array, "rows *x"], ahead: Scalar) -> Prediction:
     return parts.projection.predict(parts, _rest(parts, state, ahead), x, Question("mean", 0, 0.95))
 
@@ -272,8 +275,10 @@ def build(settings: Settings, columns: int, outputs: int, likelihood: str) -> St
 @lru_cache(maxsize=128)
 def _build(settings: Settings, columns: int, outputs: int, likelihood: str) -> StreamFilter:
     classes, drops = _checked(settings, likelihood)
-    own = settings.network is not None
-    network = settings.network if own else mlp(columns, settings.hidden, outputs)
+    own = settings.network is not None or settings.likelihood is not None
+    network = (
+        settings.network if settings.network is not None else mlp(columns, settings.hidden, outputs)
+    )
     law = arguments.likelihood(likelihood if settings.likelihood is None else settings.likelihood)
     found = arguments.widths(network, law)(np.zeros((1, columns), padding.default_float()))
     if found != outputs:
@@ -292,7 +297,7 @@ def _build(settings: Settings, columns: int, outputs: int, likelihood: str) -> S
     if descends:
         few, names, told = single, (YOURS,), 0
     else:
-        experts = settings.experts and not alone and not own and settings.likelihood is None
+        experts = settings.experts and not alone and not own
         expert = mlp(columns + 2, settings.hidden, outputs) if experts and not classes else None
         speeds = (yours,) if alone else SPEEDS
         groups, names = [], []
@@ -304,7 +309,8 @@ def _build(settings: Settings, columns: int, outputs: int, likelihood: str) -> S
         told = 0 if expert is None else len(Last._fields)
         bank = Bank(
             tuple(groups),
-            row=(told + columns,) if not own else (columns,),
+            width=None if own or classes else _width(settings, columns),
+            row=(told + columns,),
             buffer=int(settings.buffer),
             told=told > 0,
         )
@@ -331,8 +337,14 @@ def _build(settings: Settings, columns: int, outputs: int, likelihood: str) -> S
         start[settings.projection],
         COLD if classes else 1.0,
         classes,
-        not own,
+        settings.network is None,
     )
+
+
+def _width(settings: Settings, columns: int) -> Filter:
+    """The filter that tells how wide rows lie."""
+    network = mlp(columns, settings.hidden, 1)
+    return _member(WIDTH, settings._replace(kernel=None), network, Width(), "last", False)
 
 
 def _jumps(parts: Filter) -> Float[ndarray, " members"]:
@@ -348,7 +360,7 @@ def _jumps(parts: Filter) -> Float[ndarray, " members"]:
         wide = [jnp.sum(jnp.broadcast_to(q, w.shape)) for q, w in zip(jumps, zeros, strict=True)]
         return jnp.sqrt(sum(wide) / _tree.size(zeros))
 
-    return np.concatenate([np.asarray(jax.vmap(one)(members)) for members in stacked])
+    return np.concatenate([np.asarray(jax.jit(jax.vmap(one))(members)) for members in stacked])
 
 
 def _checked(settings: Settings, likelihood: str) -> tuple[bool, bool]:

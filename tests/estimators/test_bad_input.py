@@ -9,7 +9,9 @@ from scipy import sparse
 
 from hmnn.estimators import HMNNClassifier, HMNNRegressor
 
-SMALL = {"hidden": (4,), "projection": "natural", "random_state": 0}
+pytestmark = pytest.mark.usefixtures("compiled_quickly")
+
+SMALL = {"hidden": (4,), "forgetting": "fixed", "projection": "natural", "random_state": 0}
 
 
 def rows(n=40, seed=0):
@@ -74,7 +76,10 @@ def test_a_question_with_numbers_that_single_precision_has_not_is_refused(kind, 
         model.predict(with_cell(1e300))
     if not standardise:
         state = model.state_.filter
-        large = state.posterior._replace(mean=1e9 * state.posterior.mean)
+        (member,) = state.posterior.members
+        mean = tuple(1e9 * m for m in member.posterior.mean)
+        large = member._replace(posterior=member.posterior._replace(mean=mean))
+        large = state.posterior._replace(members=(large,))
         model.state_ = model.state_._replace(filter=state._replace(posterior=large))
         with pytest.raises(
             ValueError,

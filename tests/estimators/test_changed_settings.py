@@ -8,6 +8,8 @@ from frozen import as_bytes
 import hmnn
 from hmnn.estimators import HMNNClassifier, HMNNRegressor
 
+pytestmark = pytest.mark.usefixtures("compiled_quickly")
+
 X = np.random.default_rng(0).normal(size=(40, 3))
 Y = (X[:, 0] > 0).astype(int)
 KINDS = [HMNNClassifier, HMNNRegressor]
@@ -21,7 +23,7 @@ OTHER = {
 def begun(kind, x=X[:8], y=Y[:8]):
     """A model that has learned eight rows."""
     classes = {"classes": [0, 1]} if kind is HMNNClassifier else {}
-    return kind(hidden=(8,), random_state=0).partial_fit(x, y, **classes)
+    return kind(hidden=(8,), forgetting="fixed", random_state=0).partial_fit(x, y, **classes)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -71,10 +73,12 @@ def test_a_classifier_needs_a_likelihood_of_its_classes(likelihood):
     with pytest.raises(
         ValueError, match=r"^likelihood must be one of 2 classes from 1 outputs\. Got "
     ):
-        HMNNClassifier(hidden=(4,), likelihood=likelihood).fit(X[:8], Y[:8])
+        HMNNClassifier(hidden=(4,), forgetting="fixed", likelihood=likelihood).fit(X[:8], Y[:8])
     if likelihood == "categorical":
         labels = np.arange(40) % 3
-        model = HMNNClassifier(hidden=(4,), likelihood=likelihood).fit(X, labels)
+        model = HMNNClassifier(hidden=(4,), forgetting="fixed", likelihood=likelihood).fit(
+            X, labels
+        )
         assert model.predict_proba(X).shape == (40, 3)
 
 

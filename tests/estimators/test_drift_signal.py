@@ -39,7 +39,7 @@ def test_swapped_labels_alarm_within_fifty_rows_and_nothing_before(seed):
     x = rng.normal(size=(1200, 3))
     y = (x[:, 0] + 0.3 * rng.normal(size=1200) > 0).astype(int)
     y[1000:] = 1 - y[1000:]
-    model = HMNNClassifier(hidden=(8,), random_state=seed)
+    model = HMNNClassifier(hidden=(8,), forgetting="fixed", random_state=seed)
     model.predict_then_fit(x, y)
     signal = model.drift_
     assert signal[:1000].max() < 0.5
@@ -51,7 +51,17 @@ def test_a_rule_that_changes_alarms_for_numbers_too():
     x = rng.normal(size=(1200, 3))
     y = x[:, 0] + 0.1 * rng.normal(size=1200)
     y[1000:] += 2.0 * x[1000:, 1]
-    model = HMNNRegressor(hidden=(8,), random_state=0)
+    model = HMNNRegressor(hidden=(8,), forgetting="fixed", random_state=0)
     model.predict_then_fit(x, y)
     assert model.drift_[:1000].max() < 0.5
     assert model.drift_[1000:1050].max() >= 0.5
+
+
+def test_the_drift_signal_rises_when_the_labels_are_swapped_and_not_before():
+    x = np.random.default_rng(4).normal(size=(1500, 3))
+    y = (x[:, 0] > x[:, 1]).astype(int)
+    y = np.where(np.arange(1500) < 1200, y, 1 - y)
+    model = HMNNClassifier(hidden=(8,), forgetting="fixed", random_state=0)
+    model.predict_then_fit(x, y)
+    assert model.drift_[1200:1230].max() > 0.9999
+    assert model.drift_[500:1200].max() < 0.9999

@@ -14,9 +14,11 @@ from frozen import as_bytes
 from hmnn.estimators import HMNNClassifier, HMNNRegressor, frames, tables
 from hmnn.estimators import river as door
 
+pytestmark = pytest.mark.usefixtures("compiled_quickly")
+
 SEED = int(np.random.RandomState(0).randint(2**31 - 1))  # what random_state=0 draws
-SCIKIT = {"hidden": (4,), "projection": "natural", "random_state": 0}
-RIVER = {"hidden": (4,), "seed": SEED}
+SCIKIT = {"hidden": (4,), "forgetting": "fixed", "projection": "natural", "random_state": 0}
+RIVER = {"hidden": (4,), "forgetting": "fixed", "seed": SEED}
 KINDS = {"classes": (HMNNClassifier, door.HMNNClassifier)}
 KINDS |= {"numbers": (HMNNRegressor, door.HMNNRegressor)}
 

@@ -13,10 +13,13 @@ import fuzz
 from hmnn import _check
 from hmnn.estimators import HMNNRegressor
 
+pytestmark = pytest.mark.usefixtures("compiled_quickly")
+
 
 @pytest.mark.parametrize("door", sorted(fuzz.DOORS))
 def test_what_is_bad_is_refused_and_what_is_good_is_taken(door, tmp_path, monkeypatch):
     monkeypatch.setattr(fuzz, "LABELS", ([0, 1], None))  # fewer programs to compile
+    monkeypatch.setattr(fuzz, "SMALL", fuzz.SMALL | {"forgetting": "fixed"})
     counts = fuzz.campaign(door, 300, seed=1, folder=tmp_path)
     assert {fault: counts[fault] for fault in fuzz.FAULTS} == dict.fromkeys(fuzz.FAULTS, 0)
     assert 100 < counts["refused"] < 250
@@ -34,7 +37,7 @@ def test_what_is_bad_is_refused_and_what_is_good_is_taken(door, tmp_path, monkey
 )
 def test_the_fuzz_finds_what_it_is_for(fault, wrong, tmp_path):
     door = fuzz.SklearnDoor(np.random.default_rng(0), tmp_path)
-    door.labels, door.model = None, HMNNRegressor(hidden=(4,), random_state=0)
+    door.labels, door.model = None, HMNNRegressor(hidden=(4,), forgetting="fixed", random_state=0)
     door.good()
     assert fault in fuzz.attempt(door, ("a call", lambda: wrong(door.model)))[0]
 

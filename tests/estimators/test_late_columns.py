@@ -13,9 +13,11 @@ import hmnn
 from hmnn.estimators import HMNNClassifier, HMNNRegressor
 from hmnn.estimators import river as door
 
+pytestmark = pytest.mark.usefixtures("compiled_quickly")
+
 SEED = int(np.random.RandomState(0).randint(2**31 - 1))  # what random_state=0 draws
-SCIKIT = {"hidden": (4,), "projection": "natural", "random_state": 0}
-RIVER = {"hidden": (4,), "seed": SEED}
+SCIKIT = {"hidden": (4,), "forgetting": "fixed", "projection": "natural", "random_state": 0}
+RIVER = {"hidden": (4,), "forgetting": "fixed", "seed": SEED}
 RNG = np.random.default_rng(0)
 FRAME = pd.DataFrame(RNG.normal(size=(30, 3)), columns=list("abc")).assign(w=["x", "y", "z"] * 10)
 Y = np.array([0, *(FRAME["a"][1:] > 0).astype(int)])
@@ -152,7 +154,7 @@ def test_other_settings_are_refused(settings):
 
 
 def test_a_network_of_your_own_does_not_grow():
-    model = HMNNClassifier(network=hmnn.linear(6), random_state=0).fit(FRAME, Y)
+    model = HMNNClassifier(network=hmnn.linear(6), forgetting="fixed", random_state=0).fit(FRAME, Y)
     assert model._places.inputs == 6  # three numbers, three words
     with pytest.raises(ValueError, match=r"^network must be None where columns or words come late"):
         model.partial_fit(FRAME.assign(w="new"), Y)

@@ -53,7 +53,7 @@ def told(model):
 def trained(kind):
     """A small model after 30 rows; those of river's door still wait."""
     seed = "seed" if issubclass(kind, door.DictionaryModel) else "random_state"
-    return learn(kind(hidden=(4,), **{seed: 0}), 0, 30)
+    return learn(kind(hidden=(4,), forgetting="fixed", **{seed: 0}), 0, 30)
 
 
 def before_and_after(model):
@@ -177,7 +177,7 @@ if child == 0:
     signal.alarm(120)
     slow.call(go)
     x = np.arange(40.0).reshape(20, 2)
-    model = hmnn.HMNNClassifier(hidden=(4,)).fit(x, x[:, 0] > 20)
+    model = hmnn.HMNNClassifier(hidden=(4,), forgetting="fixed").fit(x, x[:, 0] > 20)
     os._exit(model.predict(x)[-1] * 7)
 thread.join()
 print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))

@@ -9,7 +9,9 @@ from river import checks, datasets
 from hmnn.estimators import HMNNClassifier as ScikitClassifier
 from hmnn.estimators import river as door
 
-SMALL = {"hidden": (4,), "seed": 1}
+pytestmark = pytest.mark.usefixtures("compiled_quickly")
+
+SMALL = {"hidden": (4,), "forgetting": "fixed", "seed": 1}
 
 
 def river_checks():
@@ -21,6 +23,17 @@ def river_checks():
 @pytest.mark.parametrize(("model", "check"), list(river_checks()))
 def test_river_checks(model, check):
     check(model.clone())
+
+
+SOME = ("check_learn_one", "check_pickling", "check_emerging_features")
+
+
+@pytest.mark.parametrize("kind", [door.HMNNClassifier, door.HMNNRegressor])
+def test_some_river_checks_with_the_defaults(kind):
+    model = kind(hidden=(4,), seed=1)
+    some = {check.__name__: check for check in checks.yield_checks(model)}
+    for name in SOME:
+        some[name](model.clone())
 
 
 def rows(n=60, seed=0):
@@ -51,7 +64,7 @@ def test_both_doors_say_the_same():
     first = ys.index(0)  # river numbers labels as they come
     xs, ys = xs[first:], ys[first:]
     ours, said = door.HMNNClassifier(**SMALL), []
-    other = ScikitClassifier(hidden=(4,))
+    other = ScikitClassifier(hidden=(4,), forgetting="fixed")
     other.classes_, other.n_features_in_, other.state_ = np.array([0, 1]), 8, ours._now()
     for x, y in zip(xs, ys, strict=True):
         said.append(ours.predict_proba_one(x).get(1, 0.0))
@@ -66,7 +79,7 @@ def test_both_doors_say_the_same():
 
 def test_new_classes_and_features_keep_what_was_learned():
     xs, ys = rows(200)
-    model = door.HMNNClassifier(hidden=(8,), seed=1)
+    model = door.HMNNClassifier(hidden=(8,), forgetting="fixed", seed=1)
     model.learn_many(pd.DataFrame(xs), pd.Series(ys))
     before = model.predict_proba_one(xs[0])
     wide = xs[0] | {f"new{i}": 0.0 for i in range(9)}
@@ -82,7 +95,7 @@ def test_new_classes_and_features_keep_what_was_learned():
 def test_it_makes_no_difference_when_rows_that_wait_are_learned():
     """Also where a new class or a new feature makes the network grow."""
     rng = np.random.default_rng(4)
-    asked, quiet = (door.HMNNClassifier(hidden=(4,), seed=0) for _ in range(2))
+    asked, quiet = (door.HMNNClassifier(hidden=(4,), forgetting="fixed", seed=0) for _ in range(2))
     for i, (a, b) in enumerate(rng.normal(size=(24, 2)).tolist()):
         row = {"a": a, "b": b} | {f"late{j}": a * b for j in range(9 if i > 15 else 0)}
         for model in (asked, quiet):

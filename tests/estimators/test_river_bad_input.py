@@ -9,7 +9,9 @@ from frozen import as_bytes
 from hmnn._check import DivergenceError
 from hmnn.estimators import river as door
 
-SMALL = {"hidden": (4,), "seed": 1}
+pytestmark = pytest.mark.usefixtures("compiled_quickly")
+
+SMALL = {"hidden": (4,), "forgetting": "fixed", "seed": 1}
 X = np.random.default_rng(0).normal(size=(12, 3))
 Y = (X[:, 0] > 0).astype(int).tolist()
 TABLE = pd.DataFrame(X, columns=list("abc"))

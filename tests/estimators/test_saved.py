@@ -16,7 +16,9 @@ from hmnn.estimators import HMNNClassifier as ScikitClassifier
 from hmnn.estimators import river as door
 from hmnn.store import manifests
 
-SMALL = {"hidden": (4,), "seed": 1}
+pytestmark = pytest.mark.usefixtures("compiled_quickly")
+
+SMALL = {"hidden": (4,), "forgetting": "fixed", "seed": 1}
 KINDS = {"classifier": door.HMNNClassifier, "regressor": door.HMNNRegressor}
 
 
@@ -55,11 +57,16 @@ def insides(model):
     return waiting, words, parameters, model._columns, as_bytes(model._learned)
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("after", [1, 10, 12, 30, 50])
-def test_a_river_model_that_was_saved_goes_on_like_the_one_that_was_not(tmp_path, kind, after):
-    stream = list(rows(60))
-    straight, saved = KINDS[kind](**SMALL), KINDS[kind](**SMALL)
+@pytest.mark.parametrize(
+    ("after", "kind", "forgetting"),
+    [(after, kind, "fixed") for after in (1, 10, 12, 50) for kind in KINDS]
+    + [(30, "classifier", "fixed"), (30, "regressor", "auto")],
+)
+def test_a_river_model_that_was_saved_goes_on_like_the_one_that_was_not(
+    tmp_path, kind, after, forgetting
+):
+    stream, settings = list(rows(60)), SMALL | {"forgetting": forgetting}
+    straight, saved = KINDS[kind](**settings), KINDS[kind](**settings)
     for model in (straight, saved):
         taught(model, stream[:after], kind)
     assert bool(saved._waiting) == (after != 12)
@@ -82,7 +89,7 @@ def test_the_comparison_sees_a_row_that_is_lost():
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_first_weights_that_chance_draws_are_the_same_in_the_file(tmp_path, kind):
-    model = KINDS[kind](hidden=(4,))
+    model = KINDS[kind](hidden=(4,), forgetting="fixed")
     taught(model, rows(3), kind)
     loaded = KINDS[kind].load(model.save(tmp_path / "a"))
     x = next(rows(1))[0]
@@ -147,7 +154,9 @@ def test_names_of_numpy_become_plain_ones(tmp_path):
 def models(tmp_path):
     """A folder with one model of each door and kind."""
     x = np.random.default_rng(0).normal(size=(20, 2))
-    ScikitClassifier(hidden=(4,), random_state=0).fit(x, x[:, 0] > 0).save(tmp_path / "scikit")
+    ScikitClassifier(hidden=(4,), forgetting="fixed", random_state=0).fit(x, x[:, 0] > 0).save(
+        tmp_path / "scikit"
+    )
     for kind, cls in KINDS.items():
         model = cls(**SMALL)
         taught(model, rows(10), kind)
@@ -259,11 +268,15 @@ def test_a_model_that_does_not_fit_is_one_sentence(trees, tmp_path, kind):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_weights_that_are_not_finite_are_refused(trees, tmp_path, kind):
-    law = trees[kind]["learned"].filter
-    mean = np.array(law.posterior.mean)
-    mean[3] = np.nan
+    state = trees[kind]["learned"].filter
+    (member,) = state.posterior.members
+    first, *others = member.posterior.mean
+    first = np.array(first)
+    first[0, 3, 1] = np.nan
+    law = member.posterior._replace(mean=(first, *others))
+    law = state.posterior._replace(members=(member._replace(posterior=law),))
     tree = dict(trees[kind])
-    change(tree, filter=law._replace(posterior=law.posterior._replace(mean=mean)))
+    change(tree, filter=state._replace(posterior=law))
     store.save(tree, tmp_path / "a", finite=False)
     with pytest.raises(ValueError, match="must be of a model whose weights are finite"):
         KINDS[kind].load(tmp_path / "a")

@@ -7,25 +7,44 @@ import jax
 import numpy as np
 import pandas as pd
 import pytest
+from frozen import as_bytes, as_numbers
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler
-from sklearn.utils.estimator_checks import parametrize_with_checks
+from sklearn.utils.estimator_checks import estimator_checks_generator, parametrize_with_checks
 
 import hmnn
 from hmnn.estimators import HMNNClassifier, HMNNRegressor
 from hmnn.estimators.learned import nothing
 
+pytestmark = pytest.mark.usefixtures("compiled_quickly")
+
 
 @parametrize_with_checks(
     [
-        HMNNClassifier(hidden=(8,), projection="natural", random_state=0),
-        HMNNRegressor(hidden=(8,), projection="natural", random_state=0),
+        HMNNClassifier(hidden=(8,), forgetting="fixed", projection="natural", random_state=0),
+        HMNNRegressor(hidden=(8,), forgetting="fixed", projection="natural", random_state=0),
     ]
 )
 def test_scikit_learn_checks(estimator, check):
     check(estimator)
+
+
+WITH_THE_BANK = {
+    HMNNClassifier: ("check_fit2d_1sample", "check_methods_subset_invariance"),
+    HMNNRegressor: ("check_estimators_pickle", "check_dict_unchanged"),
+}
+
+
+@pytest.mark.parametrize("kind", WITH_THE_BANK)
+def test_some_checks_with_the_defaults(kind):
+    names = []
+    for model, check in estimator_checks_generator(kind(hidden=(4,), random_state=0)):
+        if check.func.__name__ in WITH_THE_BANK[kind]:
+            check(model)
+            names.append(check.func.__name__)
+    assert set(names) == set(WITH_THE_BANK[kind])
 
 
 def rows(n=60, seed=0):
@@ -34,7 +53,7 @@ def rows(n=60, seed=0):
     return x, (x[:, 0] - x[:, 1] > 0).astype(int)
 
 
-SMALL = {"hidden": (4,), "projection": "natural", "random_state": 0}
+SMALL = {"hidden": (4,), "forgetting": "fixed", "projection": "natural", "random_state": 0}
 
 
 def test_clone_pipeline_grid_and_two_processes():
@@ -84,6 +103,7 @@ def test_numbers_of_numpy_are_saved_and_what_cannot_be_is_named(tmp_path):
     x, y = np.random.default_rng(0).normal(size=(20, 2)), np.arange(20) % 2
     settings = {
         "hidden": (np.int64(4),),
+        "forgetting": "fixed",
         "epochs": np.int64(20),
         "memory": np.float32(0.5),
         "standardise": np.True_,
@@ -92,7 +112,9 @@ def test_numbers_of_numpy_are_saved_and_what_cannot_be_is_named(tmp_path):
     loaded = HMNNClassifier.load(model.save(tmp_path / "a"))
     assert (loaded.hidden, loaded.epochs, loaded.random_state) == ((4,), 20, 3)
     np.testing.assert_array_equal(loaded.predict_proba(x), model.predict_proba(x))
-    chance = HMNNClassifier(hidden=(4,), random_state=np.random.RandomState(0)).fit(x, y)
+    chance = HMNNClassifier(
+        hidden=(4,), forgetting="fixed", random_state=np.random.RandomState(0)
+    ).fit(x, y)
     with pytest.raises(
         ValueError,
         match=r"^random_state must be None or a whole number in a model that is saved\. Got",
@@ -102,19 +124,17 @@ def test_numbers_of_numpy_are_saved_and_what_cannot_be_is_named(tmp_path):
 
 def test_both_projections_follow_each_other():
     x, y = rows(400, 1)
-    settings = {"hidden": (8,), "epochs": 40, "random_state": 0}
+    settings = {"hidden": (8,), "forgetting": "fixed", "epochs": 40, "random_state": 0}
     first, second, third = (x[:20], y[:20]), (x[:300], y[:300]), (x[300:320], y[300:320])
     model = HMNNClassifier(**settings).partial_fit(*first, classes=[0, 1])
     few = model.state_.filter.posterior
     closed = HMNNClassifier(**settings, projection="natural").partial_fit(*first, classes=[0, 1])
-    np.testing.assert_array_equal(closed.state_.filter.posterior, few)  # auto: few rows
+    assert as_bytes(closed.state_.filter.posterior) == as_bytes(few)  # auto: few rows
     with jax.numpy_dtype_promotion("standard"):  # optax's Adam counts in integers
         model.partial_fit(*second, sample_weight=np.linspace(0.5, 1.5, 300))  # auto: descends
         closed.partial_fit(*second)
-        assert (
-            np.abs(closed.state_.filter.posterior.mean - model.state_.filter.posterior.mean).max()
-            > 1e-3
-        )
+        laws = [as_numbers(each.state_.filter.posterior) for each in (closed, model)]
+        assert np.abs(laws[0] - laws[1]).max() > 1e-3
         model.partial_fit(*third)
     assert model.score(x, y) > 0.8
     assert len(model.drift_) == len(model.surprise_) == 3
@@ -159,27 +179,16 @@ def test_surprise_is_the_log_density_before_learning():
     assert model.surprise_[-1] > np.log(0.5)
 
 
-def test_predict_then_fit_beats_chance_on_a_drift_and_intervals_cover():
-    rng = np.random.default_rng(0)
-    x = rng.normal(size=(3000, 2))
-    turn = np.linspace(0, 2 * np.pi, 3000)
-    level = np.cos(turn) * x[:, 0] + np.sin(turn) * x[:, 1]
-    p = HMNNClassifier(hidden=(16,), random_state=0).predict_then_fit(x, (level > 0).astype(int))
-    assert np.mean(p.argmax(axis=1) == (level > 0)) > 0.85
-    y = 100.0 + 7.0 * level + rng.normal(size=3000)
-    mean, std = HMNNRegressor(hidden=(16,), random_state=0).predict_then_fit(x, y)
-    assert 0.92 <= np.mean(np.abs(y - mean)[100:] <= 1.96 * std[100:]) <= 0.98
-    assert np.abs(y - mean)[500:].mean() < 2.5
-
-
-@pytest.mark.parametrize("projection", ["auto", "gradient"])
 @pytest.mark.parametrize("kind", [HMNNClassifier, HMNNRegressor])
-def test_predict_then_fit_is_predict_and_partial_fit_row_by_row(kind, projection):
+@pytest.mark.parametrize(
+    "settings",
+    [{}, {"forgetting": "fixed"}, {"projection": "gradient"}],
+    ids=["auto", "fixed", "gradient"],
+)
+def test_predict_then_fit_is_predict_and_partial_fit_row_by_row(kind, settings):
     x, y = rows(30, 3)
     y = y if kind is HMNNClassifier else 5.0 + 3.0 * x[:, 0]
-    fused, single = (
-        kind(hidden=(4,), projection=projection, epochs=2, random_state=0) for _ in range(2)
-    )
+    fused, single = (kind(hidden=(4,), epochs=2, random_state=0, **settings) for _ in range(2))
     with jax.numpy_dtype_promotion("standard"):  # optax's Adam counts in integers
         for model in (fused, single):
             model.partial_fit(
@@ -196,8 +205,8 @@ def test_predict_then_fit_is_predict_and_partial_fit_row_by_row(kind, projection
                     [told[0][i - 10], told[1][i - 10]], [mean[0], std[0]], rtol=1e-6, atol=1e-5
                 )
             single.partial_fit(row, y[i : i + 1])
-    for a, b in zip(fused.state_.filter.posterior, single.state_.filter.posterior, strict=True):
-        np.testing.assert_allclose(a, b, atol=1e-6)
+    laws = [as_numbers(model.state_.filter.posterior) for model in (fused, single)]
+    np.testing.assert_allclose(*laws, atol=1e-6)
     np.testing.assert_allclose(fused.surprise_, single.surprise_, atol=1e-5)
     assert len(fused.drift_) == len(fused.surprise_) == 21
 
@@ -210,22 +219,13 @@ def test_surprise_goes_back_ten_thousand_steps_and_no_further():
     np.testing.assert_array_equal(learned.surprise, np.arange(2_000.0, 12_000.0))
 
 
-def test_the_drift_signal_rises_when_the_labels_are_swapped_and_not_before():
-    x, y = rows(1500, 4)
-    y = np.where(np.arange(1500) < 1200, y, 1 - y)
-    model = HMNNClassifier(hidden=(8,), random_state=0)
-    model.predict_then_fit(x, y)
-    assert model.drift_[1200:1230].max() > 0.9999
-    assert model.drift_[500:1200].max() < 0.9999
-
-
 def test_parts_of_your_own_enter_the_estimators(tmp_path):
     x, y = rows(60, 5)
     own = {
         "network": hmnn.mlp(3, (5,), 1, jax.numpy.tanh),
         "kernel": hmnn.ornstein_uhlenbeck(0.99, 0.3),
     }
-    model = HMNNClassifier(**own, random_state=0).fit(x, y)
+    model = HMNNClassifier(**own, forgetting="fixed", random_state=0).fit(x, y)
     assert model.score(x, y) > 0.8
     assert clone(model).fit(x, y).score(x, y) == model.score(x, y)
     loaded = HMNNClassifier.load(model.save(tmp_path / "a"), **own)
@@ -239,8 +239,10 @@ def test_parts_of_your_own_enter_the_estimators(tmp_path):
         ValueError,
         match=r"^network must be one of 3 outputs, as these targets need\. Got '1 outputs'\.$",
     ):
-        HMNNClassifier(network=own["network"]).fit(x, np.arange(60) % 3)
-    counts = HMNNRegressor(hidden=(4,), likelihood=hmnn.poisson(), random_state=0)
+        HMNNClassifier(network=own["network"], forgetting="fixed").fit(x, np.arange(60) % 3)
+    counts = HMNNRegressor(
+        hidden=(4,), forgetting="fixed", likelihood=hmnn.poisson(), random_state=0
+    )
     with pytest.raises(ValueError, match=r"^y must be counts, whole and not negative"):
         counts.fit(x, y - 0.5)
     mean, std = counts.fit(x, 3 * y).predict(x, return_std=True)

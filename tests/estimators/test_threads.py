@@ -11,6 +11,8 @@ import pytest
 from hmnn.estimators import HMNNClassifier, HMNNRegressor
 from hmnn.estimators import river as dictionaries
 
+pytestmark = pytest.mark.usefixtures("compiled_quickly")
+
 ROWS = 300
 
 
@@ -57,7 +59,9 @@ def rows(seed=0):
 @pytest.mark.parametrize("kind", [HMNNClassifier, HMNNRegressor])
 def test_two_threads_predict_while_one_learns(kind):
     x, y = rows()
-    model, alone = (kind(hidden=(4,), random_state=0).fit(x[:20], y[:20]) for _ in range(2))
+    model, alone = (
+        kind(hidden=(4,), forgetting="fixed", random_state=0).fit(x[:20], y[:20]) for _ in range(2)
+    )
 
     def learn():
         for i in range(20, ROWS):
@@ -73,7 +77,7 @@ def test_two_threads_predict_while_one_learns(kind):
 @pytest.mark.usefixtures("often")
 def test_a_refused_batch_of_one_thread_takes_nothing_from_another():
     x, y = rows()
-    model = HMNNClassifier(hidden=(4,), random_state=0).fit(x[:20], y[:20])
+    model = HMNNClassifier(hidden=(4,), forgetting="fixed", random_state=0).fit(x[:20], y[:20])
 
     def learn():
         for i in range(20, ROWS):
@@ -91,8 +95,8 @@ def test_a_refused_batch_of_one_thread_takes_nothing_from_another():
 @pytest.mark.parametrize("name", ["HMNNClassifier", "HMNNRegressor"])
 def test_the_river_door_loses_no_row(name):
     x, y = rows()
-    model = getattr(dictionaries, name)(hidden=(4,), seed=0)
-    alone = getattr(dictionaries, name)(hidden=(4,), seed=0)
+    model = getattr(dictionaries, name)(hidden=(4,), forgetting="fixed", seed=0)
+    alone = getattr(dictionaries, name)(hidden=(4,), forgetting="fixed", seed=0)
     named = [dict(zip("abc", row, strict=True)) for row in x.tolist()]
 
     def learn():
@@ -109,7 +113,7 @@ def test_the_river_door_loses_no_row(name):
 @pytest.mark.usefixtures("often")
 def test_two_threads_learn():
     x, y = rows()
-    model = HMNNClassifier(hidden=(4,), random_state=0).fit(x[:20], y[:20])
+    model = HMNNClassifier(hidden=(4,), forgetting="fixed", random_state=0).fit(x[:20], y[:20])
 
     def learn():
         for i in range(100):
@@ -126,7 +130,7 @@ def test_two_threads_learn():
 def test_a_copy_goes_its_own_way():
     x, y = rows()
     for kind in (HMNNClassifier, HMNNRegressor):
-        model = kind(hidden=(4,)).fit(x[:50], y[:50])
+        model = kind(hidden=(4,), forgetting="fixed").fit(x[:50], y[:50])
         before = model.predict(x[:3])
         for twin in (copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
             twin.partial_fit(x[50:99], y[50:99])
@@ -136,7 +140,7 @@ def test_a_copy_goes_its_own_way():
 
 def test_a_call_that_is_stopped_leaves_everything_as_it_was(monkeypatch):
     x, y = rows()
-    model = dictionaries.HMNNClassifier(hidden=(4,), seed=0)
+    model = dictionaries.HMNNClassifier(hidden=(4,), forgetting="fixed", seed=0)
     named = [dict(zip("abc", row, strict=True)) for row in x.tolist()]
     for row, value in zip(named[:9], y[:9].tolist(), strict=True):
         model.learn_one(row, value)

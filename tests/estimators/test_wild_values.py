@@ -17,7 +17,7 @@ def classes(seed=0):
 
 def reading(x, y):
     """The share of rows that were predicted right, from 200 rows after the change on."""
-    model = HMNNClassifier(hidden=(16,), random_state=0)
+    model = HMNNClassifier(hidden=(16,), forgetting="fixed", random_state=0)
     told = model.predict_then_fit(x, y, classes=[0, 1])
     return np.mean(told.argmax(axis=1)[AT + 200 :] == y[AT + 200 :])
 
@@ -45,7 +45,7 @@ def test_a_target_of_a_million_is_soon_forgotten(monkeypatch):
     y = np.sin(x[:, 0]) + 0.5 * x[:, 1] + 0.1 * rng.normal(size=ROWS)
 
     def error(targets):
-        model = HMNNRegressor(hidden=(16,), random_state=0)
+        model = HMNNRegressor(hidden=(16,), forgetting="fixed", random_state=0)
         mean, _ = model.predict_then_fit(x, targets)
         return np.abs(mean - y)[AT + 1 :].mean()
 
@@ -68,7 +68,7 @@ def test_the_river_door_and_batches_are_as_robust():
             right += model.predict_one(row) == value
         model.learn_one(row, value)
     assert right / ((ROWS - AT - 200) // 20) > 0.9
-    batches = HMNNClassifier(hidden=(16,), random_state=0)
+    batches = HMNNClassifier(hidden=(16,), forgetting="fixed", random_state=0)
     for i in range(0, ROWS, 50):
         batches.partial_fit(x[i : i + 50], y[i : i + 50], classes=[0, 1])
     assert batches.score(x[AT + 50 :], y[AT + 50 :]) > 0.9

@@ -30,6 +30,7 @@ from hmnn.core.likelihoods.protocol import (
     over_outputs,
 )
 from hmnn.core.likelihoods.scaled import ScaledGaussian, ScaledNoise
+from hmnn.core.likelihoods.width import Width
 
 __all__ = [
     "LIKELIHOODS",
@@ -47,6 +48,7 @@ __all__ = [
     "Poisson",
     "ScaledGaussian",
     "ScaledNoise",
+    "Width",
     "bernoulli",
     "beside",
     "categorical",

@@ -41,8 +41,8 @@ SEPARATE = 2
 class Moments(NamedTuple):
     """E[w] and Var[w] of every weight, an array for each leaf of the network's weights."""
 
-    mean: tuple[Array, ...]
-    variance: tuple[Array, ...]
+    mean: tuple[Any, ...]
+    variance: tuple[Any, ...]
     last: Any = ()
     """The covariance of each output's weights and bias in the last layer, or one for all outputs;
     () if it is not kept. Its diagonal stands in `variance` too."""
