@@ -212,11 +212,6 @@ class StreamEstimator(Signals, BaseEstimator):
         """How many outputs the network needs, and which likelihood."""
         return 1, "learned_gaussian"
 
-    def _known(self, name: str) -> Learned:
-        """What was learned so far; an error if nothing was."""
-        check_is_fitted(self, "state_")
-        return self.state_
-
     def _now(self) -> Learned:
         """What was learned so far."""
         if "state_" in self.__dict__:

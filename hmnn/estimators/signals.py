@@ -1,6 +1,7 @@
 """What the models of both doors say of the world: whether it changed, and how fast it moves."""
 
 from numpy import ndarray
+from sklearn.utils.validation import check_is_fitted
 
 from hmnn.estimators.learned import Learned, drift
 from hmnn.estimators.speeds import Forgetting, forgetting
@@ -9,6 +10,8 @@ from hmnn.methods.streams import StreamFilter
 
 class Signals:
     """The common part of all estimators that is read, and never learns."""
+
+    state_: Learned
 
     @property
     def drift_(self) -> ndarray:
@@ -34,8 +37,9 @@ class Signals:
         return self._known("surprise_").surprise.copy()
 
     def _known(self, name: str) -> Learned:
-        """All that was learned, or an error that the signal of this name cannot be told."""
-        raise NotImplementedError
+        """All that was learned; an error, if that is nothing, may say which signal was asked."""
+        check_is_fitted(self, "state_")
+        return self.state_
 
     def _filter(self) -> StreamFilter:
         raise NotImplementedError
