@@ -15,8 +15,8 @@ from hmnn._types import Number
 from hmnn.core import kernels
 from hmnn.core.prediction import Prediction
 from hmnn.estimators import files, frames, growth, in_turn, known_columns, tables
-from hmnn.estimators.learned import Learned, drift, nothing
-from hmnn.estimators.speeds import Forgetting, forgetting
+from hmnn.estimators.learned import Learned, nothing
+from hmnn.estimators.signals import Signals
 from hmnn.estimators.whole import whole
 from hmnn.methods import streams
 from hmnn.methods.streams import Settings, StreamFilter
@@ -25,7 +25,7 @@ WAITING = 1023
 """So many rows may wait to be learned; with one that is asked they fill a size that is compiled."""
 
 
-class DictionaryModel:
+class DictionaryModel(Signals):
     """What both models share: parameters, places of features, rows that wait, what was learned.
 
     What is refused leaves no trace: a row or a table is checked whole before anything of it is
@@ -87,28 +87,6 @@ class DictionaryModel:
     def _targets(self) -> tuple[int, str]:
         """Outputs and likelihood of the network."""
         return 1, "learned_gaussian"
-
-    @property
-    def drift_(self) -> ndarray:
-        """How sure it is, at each of the last 10000 rows, that the world has just changed.
-
-        From 0.5 on it is an alarm, as in the scikit-learn door.
-        """
-        return drift(self._told_of("drift_").surprise)
-
-    @property
-    def forgetting_(self) -> Forgetting:
-        """Which members of the bank are believed: how fast the world is thought to move."""
-        learned = self._told_of("forgetting_")
-        return forgetting(self._filter(), learned)
-
-    @property
-    def surprise_(self) -> ndarray:
-        """The log density of y, in its own units, before its row was learned.
-
-        One for each of the last 10000 rows.
-        """
-        return self._told_of("surprise_").surprise.copy()
 
     @whole
     def save(self, path: Any) -> Path:
@@ -200,7 +178,7 @@ class DictionaryModel:
         return values
 
     @whole
-    def _told_of(self, name: str) -> Learned:
+    def _known(self, name: str) -> Learned:
         """What was learned with the rows that wait, for the signal of that name."""
         if self._learned is None and not self._waiting:
             raise NotFittedError(f"The model has learned no row yet, so it has no {name}.")

@@ -21,8 +21,8 @@ from hmnn.estimators.carrying import carried
 from hmnn.estimators.equal_rows import WeightedRows
 from hmnn.estimators.in_turn import Taught
 from hmnn.estimators.known_columns import Move, Scaler
-from hmnn.estimators.learned import Learned, drift, nothing
-from hmnn.estimators.speeds import Forgetting, forgetting
+from hmnn.estimators.learned import Learned, nothing
+from hmnn.estimators.signals import Signals
 from hmnn.estimators.validation import weights
 from hmnn.estimators.whole import whole
 from hmnn.methods import streams
@@ -46,7 +46,7 @@ class Uncertainty(NamedTuple):
     """What is left for ever."""
 
 
-class StreamEstimator(BaseEstimator):
+class StreamEstimator(Signals, BaseEstimator):
     """The common part of `HMNNClassifier` and `HMNNRegressor`."""
 
     state_: Learned
@@ -110,31 +110,6 @@ class StreamEstimator(BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = tags.input_tags.categorical = True
         return tags
-
-    @property
-    def drift_(self) -> ndarray:
-        """How sure it is, at each of the last 10000 time steps, that the world has just changed.
-
-        From 0.5 on it is an alarm. A stream that stands still gives one false alarm in 20000 time
-        steps at most; docs/howto/drift.md says how it is made.
-        """
-        check_is_fitted(self, "state_")
-        return drift(self.state_.surprise)
-
-    @property
-    def forgetting_(self) -> Forgetting:
-        """Which members of the bank are believed: how fast the world is thought to move."""
-        check_is_fitted(self, "state_")
-        return forgetting(self._filter(), self.state_)
-
-    @property
-    def surprise_(self) -> ndarray:
-        """The mean log density of y, in its own units, before its rows were learned.
-
-        One for each of the last 10000 time steps.
-        """
-        check_is_fitted(self, "state_")
-        return self.state_.surprise.copy()
 
     @whole
     def advance(self, steps: Number = 1) -> Any:
