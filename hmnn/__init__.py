@@ -14,6 +14,7 @@ from hmnn.methods.dropconnect import dropconnect
 from hmnn.methods.ewc import ewc
 from hmnn.methods.laplace import laplace, laplace_projection
 from hmnn.methods.lstm import lstm
+from hmnn.methods.lowrank import low_rank
 from hmnn.methods.natural import natural
 from hmnn.methods.persistence import persistence
 from hmnn.methods.shrinkage import shrinkage
@@ -77,6 +78,7 @@ __all__ = [
     "learned_gaussian",
     "linear",
     "load",
+    "low_rank",
     "lstm",
     "mlp",
     "natural",
