@@ -31,9 +31,7 @@ def low_rank(
         rank: how many sums of weights are remembered as such.
         level_bound: the extra jump makes no such variance of a bias larger than this.
     """
-    checked = natural(
-        initial_scale, level_scale, spread, bound, joint, level_bound=level_bound
-    )
+    checked = natural(initial_scale, level_scale, spread, bound, joint, level_bound=level_bound)
     return LowRank(
         checked.initial_scale,
         checked.level_scale,

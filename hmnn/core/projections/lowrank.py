@@ -210,9 +210,7 @@ def _spread(
     """The variance of the outputs: J diag(v) J' less what W says."""
     parts = list(zip(jacobian, law.variance, law.factors, strict=True))
     free = sum(jacobians.variances(j, v) for j, v, _ in parts)
-    through = sum(
-        jax.vmap(jacobians.pushed, (None, 0))(j, v[None] * w) for j, v, w in parts
-    )
+    through = sum(jax.vmap(jacobians.pushed, (None, 0))(j, v[None] * w) for j, v, w in parts)
     known = jnp.sum(jnp.tensordot(inside, through, 1) ** 2, axis=0)
     return jnp.maximum(free - known, 0.0)
 

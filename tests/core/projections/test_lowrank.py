@@ -57,10 +57,7 @@ EXACT = {
     "a standing world, and as many columns as observations": (4, 1.0, 0.0, 2),
     "memory alone adds no noise": (4, MEMORY, 0.0, 2),
 }
-LOSSY = {
-    "too few columns": (2, MEMORY, JUMP, 4),
-    "too few in a standing world": (3, 1.0, 0.0, 2),
-}
+LOSSY = {"too few columns": (2, MEMORY, JUMP, 4), "too few in a standing world": (3, 1.0, 0.0, 2)}
 
 
 @pytest.mark.parametrize("case", EXACT)
@@ -74,7 +71,7 @@ def test_it_is_the_kalman_filter_while_nothing_is_dropped(case):
 
 @pytest.mark.parametrize("case", LOSSY)
 def test_with_fewer_columns_it_is_not(case):
-    state, _, (mean, cov) = filtered(*LOSSY[case])
+    state, _, (_, cov) = filtered(*LOSSY[case])
     ours = dense(state.posterior)
     assert np.abs(ours[1] - cov).max() > 1e-3
     assert (np.linalg.eigvalsh(ours[1]) > 0).all()
@@ -83,9 +80,7 @@ def test_with_fewer_columns_it_is_not(case):
 def test_what_is_dropped_stays_in_the_diagonal_of_the_precision():
     state, _, (_, cov) = filtered(1, 1.0, 0.0, 1)
     ours = dense(state.posterior)[1]
-    np.testing.assert_allclose(
-        np.diag(np.linalg.inv(ours)), np.diag(np.linalg.inv(cov)), rtol=1e-9
-    )
+    np.testing.assert_allclose(np.diag(np.linalg.inv(ours)), np.diag(np.linalg.inv(cov)), rtol=1e-9)
 
 
 def test_the_predictive_of_a_linear_model_is_exact():
@@ -117,9 +112,8 @@ def test_a_network_is_corrected_as_its_linear_model_is(outputs):
     after, other = (step(p, state, batch)[0].posterior for p in (parts, general))
     for a, b in zip(dense(after), dense(other), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-8, atol=1e-12)
-    flat, unravel = jax.flatten_util.ravel_pytree(parts.weights())
+    _, unravel = jax.flatten_util.ravel_pytree(parts.weights())
     mean, cov = dense(state.posterior)
-    del flat
     jacobian = jax.jacobian(lambda w: parts.apply(unravel(w), x))(jnp.asarray(mean))
     roots, residuals = jax.vmap(law.curvature)(parts.apply(unravel(jnp.asarray(mean)), x), y)
     size = np.sqrt(batch.weight)[:, None]
