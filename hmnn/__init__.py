@@ -13,6 +13,7 @@ from hmnn.methods import METHODS, Method, bbp, build, descent, hmnn, kurle, vcl
 from hmnn.methods.dropconnect import dropconnect
 from hmnn.methods.ewc import ewc
 from hmnn.methods.laplace import laplace, laplace_projection
+from hmnn.methods.lowrank import low_rank
 from hmnn.methods.lstm import lstm
 from hmnn.methods.natural import natural
 from hmnn.methods.persistence import persistence
@@ -77,6 +78,7 @@ __all__ = [
     "learned_gaussian",
     "linear",
     "load",
+    "low_rank",
     "lstm",
     "mlp",
     "natural",

@@ -9,6 +9,7 @@ from numpy import ndarray
 from hmnn.core.filtering import Filter, State
 from hmnn.core.learning import TOLD, Bank, Last, Recent
 from hmnn.core.projections.drifting import Drift
+from hmnn.core.projections.lowrank import Factored
 from hmnn.core.projections.natural import Moments
 from hmnn.estimators.known_columns import Move
 
@@ -82,6 +83,9 @@ def _law_moved(law: Any, inputs: Move | None, output: Move | None) -> Any:
         turned = None if output is None else output._replace(shift=np.zeros_like(output.shift))
         tangents = _law_moved(law.tangents, inputs, turned)
         return law._replace(law=_law_moved(law.law, inputs, output), tangents=tangents)
+    if isinstance(law, Factored):
+        plain = _law_moved(Moments(law.mean, law.variance), inputs, output)
+        return Factored(plain.mean, plain.variance, _factors(law.factors, inputs, output))
     mean, variance = ([np.array(leaf, np.float64) for leaf in part] for part in law[:2])
     last = None if isinstance(law.last, tuple) else np.array(law.last, np.float64)
     if inputs is not None:
@@ -103,6 +107,21 @@ def _law_moved(law: Any, inputs: Move | None, output: Move | None) -> Any:
         if last is not None:
             last[..., 0, :, :] /= ratio[0] ** 2
     return Moments(tuple(mean), tuple(variance), () if last is None else last)
+
+
+def _factors(
+    factors: tuple[Any, ...], inputs: Move | None, output: Move | None
+) -> Any:
+    """What a law of low rank says of sums of weights, as sums of the new weights."""
+    said = [np.array(leaf, np.float64) for leaf in factors]
+    if inputs is not None:
+        ratio, shift = inputs
+        apart = said[0] - said[1][..., None] * shift
+        said[0] = np.divide(apart, ratio, out=np.zeros_like(apart), where=ratio != 0)
+    if output is not None:
+        said[-2][..., 0, :] *= output.ratio[0]
+        said[-1][..., 0] *= output.ratio[0]
+    return tuple(said)
 
 
 def _of(last: ndarray, variance: list[ndarray]) -> list[ndarray]:

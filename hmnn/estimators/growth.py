@@ -11,6 +11,7 @@ from numpy import ndarray
 from hmnn.core.filtering import Filter, State
 from hmnn.core.learning import Bank, Mixed, Recent
 from hmnn.core.projections.drifting import Drift
+from hmnn.core.projections.lowrank import Factored
 from hmnn.core.projections.natural import Moments
 from hmnn.estimators import known_columns
 from hmnn.estimators.learned import Learned
@@ -81,6 +82,8 @@ def _wider(recent: Recent, fresh: Recent, classes: Sequence[int] | None) -> Rece
 
 def _embedded(old: Filter, new: Filter, law: Any, fresh: Any, classes: Sequence[int] | None) -> Any:
     """One law of any of the closed forms."""
+    if isinstance(law, Factored):
+        return _factored(old, new, law, fresh, classes)
     if not isinstance(law, Drift):
         return _moments(old, new, law, fresh, classes)
 
@@ -95,10 +98,10 @@ def _embedded(old: Filter, new: Filter, law: Any, fresh: Any, classes: Sequence[
     )
 
 
-def _moments(
-    old: Filter, new: Filter, law: Moments, fresh: Moments, classes: Sequence[int] | None
-) -> Moments:
-    """Means, variances and the covariance of a last layer.
+def _placing(
+    old: Filter, new: Filter, classes: Sequence[int] | None
+) -> Callable[..., Any]:
+    """How leaves of the old network are put into those of the new one.
 
     One logit becomes the difference of two: means of -m / 2 and m / 2, half the variance each, say
     the same.
@@ -108,10 +111,12 @@ def _moments(
     halves = single and wide[-1] != (1,)
     turned = single and not halves and list(classes or (0, 1)) == [1, 0]
 
-    def moment(inner: Any, outer: Any, sign: float) -> tuple[ndarray, ...]:
+    def placed(inner: Any, outer: Any, sign: float, half: float = 0.5) -> tuple[ndarray, ...]:
         leaves = [np.array(leaf) for leaf in inner]
         if halves:
-            leaves[-2:] = [np.concatenate([0.5 * sign * leaf, 0.5 * leaf]) for leaf in leaves[-2:]]
+            leaves[-2:] = [
+                np.concatenate([half * sign * leaf, half * leaf]) for leaf in leaves[-2:]
+            ]
         if turned:
             leaves[-2:] = [sign * leaf for leaf in leaves[-2:]]
         rows = [list(range(len(leaf))) for leaf in leaves]
@@ -119,13 +124,41 @@ def _moments(
             rows[-2:] = [list(classes)] * 2
         return tuple(map(_placed, leaves, map(np.asarray, outer), rows))
 
-    mean, variance = moment(law.mean, fresh.mean, -1.0), moment(law.variance, fresh.variance, 1.0)
+    return placed
+
+
+def _moments(
+    old: Filter, new: Filter, law: Moments, fresh: Moments, classes: Sequence[int] | None
+) -> Moments:
+    """Means, variances and the covariance of a last layer."""
+    placed = _placing(old, new, classes)
+    mean = placed(law.mean, fresh.mean, -1.0, 0.5)
+    variance = placed(law.variance, fresh.variance, 1.0, 0.5)
     if isinstance(law.last, tuple):
         return Moments(mean, variance)
+    halves = len(law.mean[-1]) == 1 and len(mean[-1]) > 1
     last = _last(np.array(law.last), np.array(fresh.last), halves, classes)
     diagonal = np.diagonal(last, axis1=1, axis2=2)
     diagonal = np.broadcast_to(diagonal, (len(mean[-1]), diagonal.shape[1]))
     return Moments(mean, (*variance[:-2], diagonal[:, :-1].copy(), diagonal[:, -1].copy()), last)
+
+
+def _factored(
+    old: Filter, new: Filter, law: Factored, fresh: Factored, classes: Sequence[int] | None
+) -> Factored:
+    """A law of low rank, which says nothing of sums with new weights.
+
+    What was said of one logit is said of the difference of two.
+    """
+    plain, other = (Moments(part.mean, part.variance) for part in (law, fresh))
+    plain = _moments(old, new, plain, other, classes)
+    placed = _placing(old, new, classes)
+    columns = [
+        placed([w[i] for w in law.factors], [w[i] for w in fresh.factors], -1.0, 1.0)
+        for i in range(len(law.factors[0]))
+    ]
+    factors: Any = tuple(np.stack(leaves) for leaves in zip(*columns, strict=True))
+    return Factored(plain.mean, plain.variance, factors)
 
 
 def _last(inner: ndarray, outer: ndarray, halves: bool, classes: Sequence[int] | None) -> ndarray:

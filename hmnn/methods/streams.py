@@ -22,6 +22,7 @@ from hmnn.core.prediction import Prediction, Question
 from hmnn.core.projections.drifting import Drifting
 from hmnn.core.projections.matched import MatchedDescent
 from hmnn.methods import arguments, method, padding
+from hmnn.methods.lowrank import low_rank
 from hmnn.methods.natural import natural
 from hmnn.methods.variational import descent
 from hmnn.networks import Network, mlp
@@ -43,7 +44,7 @@ SIZES = (1, 2, 16, 128, 1024)
 asked come first."""
 PROJECTIONS = ("auto", "gradient", "natural")
 FORGETTING = ("auto", "fixed", "learn")
-CORRELATIONS = ("auto", "none", "last")
+CORRELATIONS = ("auto", "none", "last", "rank")
 BOUND, LEVEL_BOUND = 1.0, 10.0
 """No variance of a weight grows beyond this, or with memory 1 it would for ever; that of the
 outputs' biases may in a bank, so that a level can follow labels that come in runs."""
@@ -300,6 +301,9 @@ def _build(settings: Settings, columns: int, outputs: int, likelihood: str) -> S
     if correlations == "auto":
         correlations = "none" if alone else "last"
     yours = Speed(YOURS, math.nan, math.nan)
+    if correlations == "rank" and (descends or learns):
+        allowed = "'auto', 'none' or 'last' with forgetting='learn', and where the filter descends"
+        raise _check.fail("correlations", allowed, correlations)
     single = _member(yours, settings, network, law, correlations, alone)
     if descends:
         few, names, told = single, (YOURS,), 0
@@ -331,7 +335,9 @@ def _build(settings: Settings, columns: int, outputs: int, likelihood: str) -> S
         restart=True,
     )
     family = arguments.family(settings.family, settings.keep, "internal", single.weights())
-    diagonal = replace(single.projection, correlations="none")
+    diagonal = natural(settings.initial_scale, settings.level_scale, bound=BOUND)
+    if correlations != "rank":
+        diagonal = replace(single.projection, correlations="none")
     many = replace(single, family=family, projection=MatchedDescent(diagonal, wide))
     never = 2**31
     start = {"auto": MANY if descends else never, "gradient": 1, "natural": never}
@@ -401,13 +407,13 @@ def _member(
         kernel = kernels.Jump(
             kept, math.sqrt(speed.jump), kernels.SHRINK, 1.0, kernels.Centre(1.0, 0.0)
         )
-    projection = natural(
-        settings.initial_scale,
-        settings.level_scale if mine else speed.level,
-        bound=BOUND,
-        correlations=correlations,
-        level_bound=BOUND if alone else LEVEL_BOUND,
-    )
+    scales = settings.initial_scale, settings.level_scale if mine else speed.level
+    level_bound = BOUND if alone else LEVEL_BOUND
+    projection: Any = low_rank(*scales, bound=BOUND, level_bound=level_bound)
+    if correlations != "rank":
+        projection = natural(
+            *scales, bound=BOUND, correlations=correlations, level_bound=level_bound
+        )
     found = arguments.kernel(kernel, shapes)
     return Filter(
         network.init,

@@ -62,7 +62,8 @@ def test_tangents_are_carried_as_the_law_is():
     for i in range(len(drift.numbers[0])):
         other = jax.tree.map(
             lambda a, t, i=i: np.asarray(a, float) + np.asarray(t[:, i], float),
-                drift.law, drift.tangents
+            drift.law,
+            drift.tangents,
         )
         apart = jax.tree.map(
             lambda a, b: a - b, *(_law_moved(law, inputs, output) for law in (other, drift.law))

@@ -160,7 +160,7 @@ class Drifting:
         numbers are left out: with them the tangents of a network diverge.
         """
         before, size = drift.law, natural.of_last(parts.weights())
-        outputs, leaves = natural.linearised(parts, before, lot.x)
+        outputs, leaves = natural.linearised(parts, before.mean, lot.x)
         roots, residuals = jax.vmap(likelihood.curvature)(outputs, lot.y)
         sized = jnp.sqrt(lot.weight)
         roots, residuals = sized[:, None, None] * roots, sized[:, None] * residuals

@@ -130,7 +130,7 @@ class Natural:
         self, parts: Filter, likelihood: Likelihood, law: Moments, lot: Batch
     ) -> tuple[Moments, Outlook]:
         """The correction by the rows of one lot together, and what was expected of them."""
-        outputs, leaves = linearised(parts, law, lot.x)
+        outputs, leaves = linearised(parts, law.mean, lot.x)
         roots, residuals = jax.vmap(likelihood.curvature)(outputs, lot.y)
         sized = jnp.sqrt(lot.weight)
         seen = Seen(leaves, sized[:, None, None] * roots, sized[:, None] * residuals)
@@ -169,7 +169,7 @@ class Natural:
         size = of_last(parts.weights())
 
         def one(row: Array) -> Outlook:
-            outputs, leaves = linearised(parts, law, row[None])
+            outputs, leaves = linearised(parts, law.mean, row[None])
             return Outlook(outputs[0], self.spread * _spread(law, leaves, size)[0])
 
         if len(x) == 1:
@@ -225,9 +225,11 @@ def cut(batch: Batch, joint: int) -> Batch:
     return jax.tree.map(lambda a: a.reshape(-1, joint, *a.shape[1:]), filled)
 
 
-def linearised(parts: Filter, law: Moments, x: Array) -> tuple[Array, tuple[Jacobian, ...]]:
-    """The outputs of rows at the mean, and their derivatives in each leaf."""
-    mean = _tree.structure(parts.weights()).unflatten(law.mean)
+def linearised(
+    parts: Filter, leaves: tuple[Array, ...], x: Array
+) -> tuple[Array, tuple[Jacobian, ...]]:
+    """The outputs of rows at a point of the weights, and their derivatives in each leaf."""
+    mean = _tree.structure(parts.weights()).unflatten(leaves)
     found = parts.derivatives or jacobians.differentiated(parts.apply)
     if len(x) == 1:  # cheaper than a loop over one row
         return jax.tree.map(lambda a: a[None], found(mean, x[0]))

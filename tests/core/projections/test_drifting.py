@@ -50,9 +50,7 @@ def learned(parts, batches, shift=None):
 def test_tangents_are_differences(correlations):
     """Batches of five rows, in lots of two; a linear model has no derivatives that are left out."""
     batches = [rows(5, seed=t) for t in range(6)]
-    parts = parts_of(
-        linear(3, 2), likelihoods.gaussian(0.3), joint=2, correlations=correlations
-    )
+    parts = parts_of(linear(3, 2), likelihoods.gaussian(0.3), joint=2, correlations=correlations)
     batches = [b._replace(y=jnp.stack([b.y, -b.y], axis=1)) for b in batches]
     found, _ = learned(parts, batches)
     for i in range(2):
