@@ -10,7 +10,8 @@ from hmnn._types import Batch
 from hmnn.core import filtering, kernels, likelihoods
 from hmnn.core.cpu.compilation import OFTEN, ONCE, compiled
 from hmnn.core.filtering import Filter
-from hmnn.core.learning import Bank, Group, banked
+from hmnn.core.learning import Bank
+from hmnn.core.members import Group, banked
 from hmnn.methods.natural import natural
 from hmnn.networks import mlp
 

@@ -10,59 +10,27 @@ last target ("experts") and say what is added to it. Around all of them stands a
 learns whether the mixture is too sure or not sure enough. docs/concepts/bank.md has the reasons.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int, PyTree
+from jaxtyping import Array, Float, PyTree
 
 from hmnn import _tree
 from hmnn._types import Batch, Key, Scalar
-from hmnn.core import calibration, filtering, likelihoods, mixing
+from hmnn.core import calibration, filtering, members, mixing
 from hmnn.core.calibration import Said
 from hmnn.core.filtering import Corrected, Filter, Info, State
-from hmnn.core.prediction import Outlook, Prediction, Question
+from hmnn.core.members import TOLD, Group, Recent
+from hmnn.core.prediction import Prediction, Question
 from hmnn.core.projections import natural
 
-REPLAY = 2**21
-"""Folded into the key of a time step for the rows that are relearned."""
 SHARES = (0.1, 0.3, 1.0)
 """Of the outputs' linearised variance each member's predictions take such shares, as members of
 their own: independent weights overstate it, and by how much is found out."""
 STAGE_SHARE = 5e-4
 """`Bank.share` of the output stage."""
-
-
-class Last(NamedTuple):
-    """The first columns of x, of a bank with experts: the last target, and what follows it."""
-
-    change: Float[Any, " rows"]
-    """What experts learn: target minus last target, in deviations of such differences."""
-    offset: Float[Any, " rows"]
-    """The last target in the units of y."""
-    unit: Float[Any, " rows"]
-    """The deviation of such differences in the units of y."""
-    known: Float[Any, " rows"]
-    """1 if the last target has arrived, 0 if not: then no expert speaks or learns."""
-    level: Float[Any, " rows"]
-    """An input of experts: the last target."""
-    step: Float[Any, " rows"]
-    """An input of experts: the last difference, in deviations of such differences."""
-
-
-TOLD, INPUTS = len(Last._fields), 2
-"""So many columns stand before those of x, and the last of them are inputs of experts."""
-
-
-class Recent(NamedTuple):
-    """The latest rows that were learned, to be relearned."""
-
-    x: Float[Any, "rows *x"]
-    y: Any
-    number: Int[Array, ""]
-    """How many were ever put in."""
 
 
 class Mixed(NamedTuple):
@@ -83,57 +51,6 @@ class Notes(NamedTuple):
     expected: Prediction
     surprise: Float[Array, ""]
     believed: Float[Array, " members"]
-
-
-@jax.tree_util.register_dataclass
-@dataclass(frozen=True)
-class Group:
-    """Members that are computed side by side: one filter whose numbers are stacked."""
-
-    members: Filter
-    replay: Float[Array, " members"]
-    """The weight of a row that is relearned."""
-    lots: int = field(default=0, metadata={"static": True})
-    """After each lot of rows so many lots of old rows are relearned."""
-    expert: bool = field(default=False, metadata={"static": True})
-    """Whether it is told the last target, and says what is added to it."""
-
-    @property
-    def size(self) -> int:
-        """The number of members."""
-        return self.replay.shape[0]
-
-    def seen(self, batch: Batch, told: bool) -> Batch:
-        """The rows as the members see them; `told` says that the bank has experts."""
-        if not told:
-            return batch
-        if not self.expert:
-            return batch._replace(x=batch.x[:, TOLD:])
-        last = _last(batch.x)
-        return Batch(batch.x[:, TOLD - INPUTS :], last.change, batch.weight * last.known)
-
-    def taught(self, states: State, lots: Batch, told: bool) -> tuple[State, Outlook]:
-        """The members after lots of rows, and what each expected of the first one.
-
-        The first lot is new, and says something of the noise; the others are relearned.
-        """
-
-        def one(carry: tuple[State, Array], lot: Batch) -> tuple[tuple[State, Array], Outlook]:
-            states, first = carry
-            weight = jnp.where(first, 1.0, self.replay).astype(lot.weight.dtype)
-            seen = self.seen(lot, told)
-            seen = seen._replace(weight=weight[:, None] * seen.weight[None])
-            after, outlook = jax.vmap(_corrected, in_axes=(0, 0, Batch(None, None, 0), None))(
-                self.members, states, seen, first
-            )
-            return (after, jnp.zeros_like(first)), outlook
-
-        if lots.x.shape[0] == 1:
-            lot = jax.tree.map(lambda a: a[0], lots)
-            (after, _), outlook = one((states, jnp.ones((), bool)), lot)
-            return after, outlook
-        (after, _), outlooks = jax.lax.scan(one, (states, jnp.ones((), bool)), lots)
-        return after, jax.tree.map(lambda a: a[0], outlooks)
 
 
 @jax.tree_util.register_dataclass
@@ -253,20 +170,19 @@ class Bank:
             return states._replace(posterior=begun(states.posterior, law), noise=noise)
 
         law = empty.posterior
-        members = map(begun, self.groups, law.members)
+        begin = map(begun, self.groups, law.members)
         return state._replace(
-            posterior=law._replace(members=tuple(members)), work=empty.work, noise=empty.noise
+            posterior=law._replace(members=tuple(begin)), work=empty.work, noise=empty.noise
         )
 
     def said(self, parts: Filter, law: Mixed, x: Array, y: Array | None) -> Said:
         """What every owner says of rows, and of their targets if they are known."""
-        rows = Batch(x, jnp.zeros(len(x)) if y is None else y, jnp.ones(len(x), x.dtype))
-        found = []
+        rows, found = Batch(x, y, jnp.ones(len(x), x.dtype)), []
         for group, states in zip(self.groups, law.members, strict=True):
             seen = group.seen(rows, self.told)
-            outlook = jax.vmap(_outlook, in_axes=(0, 0, None))(group.members, states, seen.x)
-            found.append(self._owners(group, states, outlook, rows, y is not None))
-        return _joined(found)
+            outlook = jax.vmap(members.outlook, in_axes=(0, 0, None))(group.members, states, seen.x)
+            found.append(group.said(states, outlook, rows, self.spreads, self.told))
+        return members.joined(found)
 
     def _plain(self, x: Array) -> Array:
         return x[:, TOLD:] if self.told else x
@@ -276,45 +192,16 @@ class Bank:
     ) -> tuple[Mixed, Any, Said]:
         """The law and the latest rows after a lot, and what was said of it before."""
         law, recent = carry
-        key = jax.random.fold_in(jax.random.fold_in(state.key, state.t), REPLAY)
-        members, found = [], []
+        key = jax.random.fold_in(jax.random.fold_in(state.key, state.t), members.REPLAY)
+        taught, found = [], []
         for group, states in zip(self.groups, law.members, strict=True):
-            lots = _lots(lot, recent, group, jax.random.fold_in(key, number))
+            lots = members.lots(lot, recent, group, jax.random.fold_in(key, number))
             after, outlook = group.taught(states, lots, self.told)
-            members.append(after._replace(t=jnp.full_like(after.t, state.t + 1)))
-            found.append(self._owners(group, states, outlook, lot, True))
-        said = _joined(found)
-        law = self._believed(parts, law, said, lot)._replace(members=tuple(members))
-        return law, _kept(recent, lot) if isinstance(recent, Recent) else recent, said
-
-    def _owners(
-        self, group: Group, states: State, outlook: Outlook, rows: Batch, known: bool
-    ) -> Said:
-        """What members say who take each of the shares of their variance; shares vary fastest."""
-        last = _last(rows.x) if self.told and group.expert else None
-        y = None if not known else group.seen(rows, self.told).y
-
-        def owner(member: Filter, noise: PyTree, outputs: Array, spread: Array) -> tuple[Any, ...]:
-            likelihood = member.given(noise)
-            law, softened = likelihood.predictive(outputs, spread)
-            told = law.mean(softened), *likelihood.uncertainty(outputs, spread)
-            return (
-                *told,
-                law.probabilities(softened) if isinstance(law, likelihoods.OfClasses) else None,
-                None if y is None else law.log_prob(softened, y),
-            )
-
-        def member(member: Filter, noise: PyTree, outlook: Outlook) -> tuple[Any, ...]:
-            shares = jnp.asarray(self.spreads, outlook.spread.dtype)
-            each = jax.vmap(
-                lambda share: owner(member, noise, outlook.outputs, share * outlook.spread)
-            )
-            return each(shares)
-
-        told = jax.vmap(member)(group.members, states.noise, outlook)
-        told = jax.tree.map(lambda a: a.reshape(-1, *a.shape[2:]), told)
-        said = Said(*told, jnp.ones(len(told[0]), bool))
-        return said if last is None else _added(said, last)
+            taught.append(after._replace(t=jnp.full_like(after.t, state.t + 1)))
+            found.append(group.said(states, outlook, lot, self.spreads, self.told))
+        said = members.joined(found)
+        law = self._believed(parts, law, said, lot)._replace(members=tuple(taught))
+        return law, members.kept(recent, lot) if isinstance(recent, Recent) else recent, said
 
     def _believed(self, parts: Filter, law: Mixed, said: Said, lot: Batch) -> Mixed:
         """The weights after a lot: of the owners, and of the copies in the output stage."""
@@ -338,7 +225,7 @@ class Bank:
         """By which factor rows are thought to lie wider than the members say, in variance."""
         if self.width is None:
             return None
-        outlook = _outlook(self.width, law.width, self._plain(x))
+        outlook = members.outlook(self.width, law.width, self._plain(x))
         softened = self.width.likelihood.predictive(*outlook)[1]
         return self.width.likelihood.mean(softened)[:, 0]
 
@@ -367,6 +254,7 @@ class Bank:
             copies = calibration.copies(parts.likelihood, self._factors(law, batch.x))
             logs = mixing.density(law.stage, calibration.densities(owners, said, copies, batch.y).T)
         else:
+            assert said.density is not None  # the targets are known
             logs = mixing.density(owners, said.density.T)
         return Notes(
             self._mixture(parts, law, said, batch.x, 0.95),
@@ -380,72 +268,5 @@ def believed(bank: Bank, law: Mixed) -> Float[Array, " members"]:
     return jnp.exp(law.log_weights).reshape(-1, len(bank.spreads)).sum(axis=1)
 
 
-def _last(x: Array) -> Last:
-    return Last(*x[:, :TOLD].T)
-
-
 def _prior(member: Filter, posterior: PyTree) -> PyTree:
     return member.projection.prior(member, posterior)
-
-
-def _outlook(member: Filter, state: State, x: Array) -> Outlook:
-    projection: Any = member.projection  # one with a linearised predictive
-    return projection.outlook(member, state.posterior, x)
-
-
-def _corrected(member: Filter, state: State, lot: Batch, first: Array) -> tuple[State, Outlook]:
-    """A member after a lot; one that is relearned says nothing of the noise."""
-    law = state.posterior
-    found = member.projection.correct(member, law, law, state, lot)
-    noise = jax.tree.map(lambda a, b: jnp.where(first, a, b), found.noise, state.noise)
-    seen = state.seen + (jnp.asarray(found.learned) & first).astype(state.seen.dtype)
-    return State(found.posterior, found.work, noise, state.key, state.t, seen), found.notes
-
-
-def _lots(lot: Batch, recent: Any, group: Group, key: Key) -> Batch:
-    """The new rows, and behind them lots of old ones as large, drawn with replacement."""
-    if not group.lots:
-        return jax.tree.map(lambda a: a[None], lot)
-    rows = lot.x.shape[0]
-    there = jnp.minimum(recent.number, len(recent.x))
-    drawn = jax.random.uniform(key, (group.lots, rows)) * there.astype(float)
-    places = jnp.minimum(drawn.astype(jnp.int32), jnp.maximum(there - 1, 0))
-    enough = (there > group.lots) & jnp.any(lot.weight > 0)
-    weight = jnp.where(enough, lot.weight, 0.0)
-    old = Batch(recent.x[places], recent.y[places], jnp.broadcast_to(weight, places.shape))
-    return jax.tree.map(lambda a, b: jnp.concatenate([a[None], b.astype(a.dtype)]), lot, old)
-
-
-def _kept(recent: Recent, lot: Batch) -> Recent:
-    """The latest rows with those of a lot in the places of the oldest."""
-    real, size = lot.weight > 0, len(recent.x)
-    order = jnp.cumsum(real, dtype=jnp.int32)
-    fits = real & (order > order[-1] - size)  # a place is filled once, by the latest row
-    place = jnp.where(fits, (recent.number + order - 1) % size, size)  # out of bounds: dropped
-    x = recent.x.at[place].set(lot.x.astype(recent.x.dtype), mode="drop")
-    y = recent.y.at[place].set(lot.y.astype(recent.y.dtype), mode="drop")
-    return Recent(x, y, recent.number + jnp.sum(real, dtype=jnp.int32))
-
-
-def _joined(found: list[Said]) -> Said:
-    return jax.tree.map(lambda *parts: jnp.concatenate(parts), *found)
-
-
-def _added(said: Said, last: Last) -> Said:
-    """What experts say of the change of a target, as what they say of the target."""
-    units = jnp.where(last.known > 0, last.unit, 1.0)
-    offset, unit = last.offset[None, :, None], units[None, :, None]
-    density = None if said.density is None else said.density - jnp.log(units)[None]
-    return said._replace(
-        mean=offset + unit * said.mean,
-        epistemic=unit**2 * said.epistemic,
-        aleatoric=unit**2 * said.aleatoric,
-        density=density,
-        awake=jnp.broadcast_to(last.known[0] > 0, said.awake.shape),
-    )
-
-
-def banked(members: Sequence[Filter]) -> Filter:
-    """Filters that differ in their numbers only as one filter with stacked numbers."""
-    kind = jax.dtypes.canonicalize_dtype(float)
-    return jax.tree.map(lambda *leaves: jnp.stack([jnp.asarray(a, kind) for a in leaves]), *members)

@@ -7,7 +7,8 @@ import numpy as np
 from numpy import ndarray
 
 from hmnn.core.filtering import Filter, State
-from hmnn.core.learning import TOLD, Bank, Last, Recent
+from hmnn.core.learning import Bank
+from hmnn.core.members import TOLD, Last, Recent
 from hmnn.core.projections.drifting import Drift
 from hmnn.core.projections.lowrank import Factored
 from hmnn.core.projections.natural import Moments
@@ -109,9 +110,7 @@ def _law_moved(law: Any, inputs: Move | None, output: Move | None) -> Any:
     return Moments(tuple(mean), tuple(variance), () if last is None else last)
 
 
-def _factors(
-    factors: tuple[Any, ...], inputs: Move | None, output: Move | None
-) -> Any:
+def _factors(factors: tuple[Any, ...], inputs: Move | None, output: Move | None) -> Any:
     """What a law of low rank says of sums of weights, as sums of the new weights."""
     said = [np.array(leaf, np.float64) for leaf in factors]
     if inputs is not None:

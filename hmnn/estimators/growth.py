@@ -9,7 +9,8 @@ import numpy as np
 from numpy import ndarray
 
 from hmnn.core.filtering import Filter, State
-from hmnn.core.learning import Bank, Mixed, Recent
+from hmnn.core.learning import Bank, Mixed
+from hmnn.core.members import Recent
 from hmnn.core.projections.drifting import Drift
 from hmnn.core.projections.lowrank import Factored
 from hmnn.core.projections.natural import Moments
@@ -98,9 +99,7 @@ def _embedded(old: Filter, new: Filter, law: Any, fresh: Any, classes: Sequence[
     )
 
 
-def _placing(
-    old: Filter, new: Filter, classes: Sequence[int] | None
-) -> Callable[..., Any]:
+def _placing(old: Filter, new: Filter, classes: Sequence[int] | None) -> Callable[..., Any]:
     """How leaves of the old network are put into those of the new one.
 
     One logit becomes the difference of two: means of -m / 2 and m / 2, half the variance each, say

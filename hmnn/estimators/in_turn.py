@@ -220,7 +220,7 @@ def _cut(parts: list[list[Part]]) -> list[_Stretch]:
         moves = any(column[i].move for column in parts)
         if moves or i + 1 == len(parts[0]):
             whole: list[Any] = [scaling.joined(column[first : i + 1]) for column in parts]
-            whole += [None] * (3 - len(whole))
-            result.append(_Stretch(*whole, start, end))
+            x, y, change = (*whole, None, None)[:3]
+            result.append(_Stretch(x, y, change, start, end))
             first, start = i + 1, end
     return result

@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 
-from hmnn.core.learning import Last
+from hmnn.core.members import Last
 from hmnn.estimators.known_columns import Scaler, empty
 from hmnn.estimators.scaling import FARTHEST
 

@@ -1,6 +1,5 @@
 """The filter for streams: a bank of filters in closed form, or one, or the paper's descent."""
 
-import math
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -11,21 +10,19 @@ import numpy as np
 from jaxtyping import Array, Float
 from numpy import ndarray
 
-from hmnn import _check, _tree
-from hmnn._types import Batch, Number, Scalar
-from hmnn.core import kernels
+from hmnn import _check
+from hmnn._types import Batch, Scalar
 from hmnn.core.cpu.compilation import OFTEN, compiled
 from hmnn.core.filtering import Filter, Info, State
-from hmnn.core.learning import Bank, Group, Last, banked
-from hmnn.core.likelihoods import Likelihood, OfClasses, Width
+from hmnn.core.learning import Bank
+from hmnn.core.likelihoods import Likelihood, OfClasses
 from hmnn.core.prediction import Prediction, Question
-from hmnn.core.projections.drifting import Drifting
 from hmnn.core.projections.matched import MatchedDescent
-from hmnn.methods import arguments, method, padding
-from hmnn.methods.lowrank import low_rank
+from hmnn.methods import arguments, banks, method, padding
+from hmnn.methods.banks import Settings
 from hmnn.methods.natural import natural
 from hmnn.methods.variational import descent
-from hmnn.networks import Network, mlp
+from hmnn.networks import mlp
 
 MANY = 256
 """From so many rows on `projection="auto"` descends if weights are dropped or the family is one of
@@ -39,75 +36,11 @@ COLD = 0.75
 COLD = 1 the law stays too wide for few of them. Numbers count once."""
 HELD_BACK = 5
 """Of so many rows one says how many passes are best."""
+LABELS = ("bernoulli", "categorical")
+"""Likelihoods of classes."""
 SIZES = (1, 2, 16, 128, 1024)
 """Sizes that short streams are filled up to, few because each is compiled; one row learned and one
 asked come first."""
-PROJECTIONS = ("auto", "gradient", "natural")
-FORGETTING = ("auto", "fixed", "learn")
-CORRELATIONS = ("auto", "none", "last", "rank")
-BOUND, LEVEL_BOUND = 1.0, 10.0
-"""No variance of a weight grows beyond this, or with memory 1 it would for ever; that of the
-outputs' biases may in a bank, so that a level can follow labels that come in runs."""
-
-
-class Speed(NamedTuple):
-    """What one member of a bank believes of the world."""
-
-    name: str
-    jump: float
-    """The variance that every weight gains from one time step to the next."""
-    level: float
-    """The standard deviation of an extra jump of the outputs' biases."""
-    replay: float = 0.0
-    """The weight of rows that are relearned."""
-
-
-STILL = 0.12
-"""Without data the variance of a weight that moves tends to this."""
-YOURS, LEARNED = "yours", "learned"
-SPEEDS = (
-    Speed("still, moving level", 0.0, 0.3),
-    Speed(YOURS, 2.45e-5, 0.03),
-    Speed("fast", 5e-4, 0.03),
-    Speed("moving, gentle replay", 2e-4, 0.03, 0.1),
-    Speed("moving, replay", 2e-4, 0.03, 1.0),
-    Speed("still, replay", 0.0, 0.03, 1.0),
-)
-"""The bank; chosen on development streams (benchmarks/streams.py, docs/natural.md). The second one
-takes the numbers of the estimator."""
-EXPERTS = (
-    Speed("change from the last value", 2.45e-5, 0.03),
-    Speed("change from the last value, gentle replay", 2e-4, 0.03, 0.1),
-)
-"""Members that are told the last target and say what is added to it."""
-WIDTH = Speed("widths", 2.45e-5, 0.03)
-"""The filter that tells how wide rows lie."""
-
-
-class Settings(NamedTuple):
-    """What a filter for streams is built from; checked when it is built, and never again."""
-
-    hidden: Any = (64, 64)
-    memory: Number = 0.9999
-    jump_scale: Number = 0.007
-    shrink: Number = kernels.SHRINK
-    jump_prob: Number = 0.5
-    keep: Number = 1.0
-    initial_scale: Number = 0.3
-    level_scale: Number = 0.03
-    forgetting: str = "auto"
-    replay: Number = 4
-    buffer: Number = 500
-    experts: bool = True
-    correlations: str = "auto"
-    projection: str = "auto"
-    epochs: Number = 50
-    learning_rate: Number = 0.01
-    minibatch: Number = 128
-    network: Network | None = None
-    likelihood: Any = None
-    kernel: Any = None
-    family: Any = None
 
 
 class StreamFilter(NamedTuple):
@@ -124,7 +57,7 @@ class StreamFilter(NamedTuple):
     jumps: Float[ndarray, " members"]
     """The standard deviation that each gives every weight in a time step."""
     told: int
-    """Columns that stand before those of x, see `hmnn.core.learning.Last`."""
+    """Columns that stand before those of x, see `hmnn.core.members.Last`."""
     outputs: int
     """Of the network."""
     descends_from: int
@@ -279,11 +212,13 @@ def build(settings: Settings, columns: int, outputs: int, likelihood: str) -> St
 
 @lru_cache(maxsize=128)
 def _build(settings: Settings, columns: int, outputs: int, likelihood: str) -> StreamFilter:
-    classes, drops = _checked(settings, likelihood)
-    own = settings.network is not None or settings.likelihood is not None
-    network = (
-        settings.network if settings.network is not None else mlp(columns, settings.hidden, outputs)
-    )
+    banks.check(settings)
+    classes, drops = likelihood in LABELS, np.ndim(settings.keep) > 0 or settings.keep != 1
+    if settings.projection == "natural" and drops:
+        raise _check.fail("keep", "1 with projection='natural', which drops nothing", settings.keep)
+    network = settings.network
+    if network is None:
+        network = mlp(columns, settings.hidden, outputs)
     law = arguments.likelihood(likelihood if settings.likelihood is None else settings.likelihood)
     found = arguments.widths(network, law)(np.zeros((1, columns), padding.default_float()))
     if found != outputs:
@@ -293,39 +228,11 @@ def _build(settings: Settings, columns: int, outputs: int, likelihood: str) -> S
     if classes:
         _check_classes(law, outputs)
     descends = drops or settings.family is not None or settings.projection == "gradient"
-    alone, learns = settings.forgetting == "fixed" or descends, settings.forgetting == "learn"
-    if learns and (descends or settings.kernel is not None):
-        allowed = "'auto' or 'fixed' with a kernel of your own, and where the filter descends"
-        raise _check.fail("forgetting", allowed, "learn")
-    correlations = settings.correlations
-    if correlations == "auto":
-        correlations = "none" if alone else "last"
-    yours = Speed(YOURS, math.nan, math.nan)
-    if correlations == "rank" and (descends or learns):
-        allowed = "'auto', 'none' or 'last' with forgetting='learn', and where the filter descends"
-        raise _check.fail("correlations", allowed, correlations)
-    single = _member(yours, settings, network, law, correlations, alone)
-    if descends:
-        few, names, told = single, (YOURS,), 0
-    else:
-        experts = settings.experts and not (alone or learns or own)
-        expert = mlp(columns + 2, settings.hidden, outputs) if experts and not classes else None
-        speeds = (yours._replace(name=LEARNED),) if learns else (yours,) if alone else SPEEDS
-        groups, names = [], []
-        for chosen, net in ((speeds, network), (EXPERTS, expert)):
-            if net is not None:
-                made, said = _groups(chosen, settings, net, law, correlations, net is expert)
-                groups += made
-                names += said
-        told = 0 if expert is None else len(Last._fields)
-        bank = Bank(
-            tuple(groups),
-            width=None if own or classes else _width(settings, columns),
-            row=(told + columns,),
-            buffer=int(settings.buffer),
-            told=told > 0,
-        )
-        few = replace(single, kernel=kernels.static(), projection=bank)
+    single = banks.alone(settings, network, law, descends)
+    few, told = single, 0
+    names: tuple[str, ...] = (banks.YOURS,)
+    if not descends:
+        few, names, told = banks.bank(settings, single, network, columns, outputs, classes)
     wide = descent(
         optimiser="adam",
         learning_rate=settings.learning_rate,
@@ -335,16 +242,17 @@ def _build(settings: Settings, columns: int, outputs: int, likelihood: str) -> S
         restart=True,
     )
     family = arguments.family(settings.family, settings.keep, "internal", single.weights())
-    diagonal = natural(settings.initial_scale, settings.level_scale, bound=BOUND)
-    if correlations != "rank":
-        diagonal = replace(single.projection, correlations="none")
+    diagonal = natural(settings.initial_scale, settings.level_scale, bound=banks.BOUND)
     many = replace(single, family=family, projection=MatchedDescent(diagonal, wide))
     never = 2**31
     start = {"auto": MANY if descends else never, "gradient": 1, "natural": never}
+    few, single, many = (jax.tree.map(jnp.asarray, parts) for parts in (few, single, many))
     return StreamFilter(
-        *(jax.tree.map(jnp.asarray, parts) for parts in (few, single, many)),
-        tuple(names),
-        _jumps(few),
+        few,
+        single,
+        many,
+        names,
+        banks.jumps(few),
         told,
         outputs,
         start[settings.projection],
@@ -352,107 +260,6 @@ def _build(settings: Settings, columns: int, outputs: int, likelihood: str) -> S
         classes,
         settings.network is None,
     )
-
-
-def _width(settings: Settings, columns: int) -> Filter:
-    """The filter that tells how wide rows lie."""
-    network = mlp(columns, settings.hidden, 1)
-    return _member(WIDTH, settings._replace(kernel=None), network, Width(), "last", False)
-
-
-def _jumps(parts: Filter) -> Float[ndarray, " members"]:
-    """The mean deviation by which the kernel of each member makes weights wider."""
-    bank = parts.projection
-    stacked = (
-        [group.members for group in bank.groups] if isinstance(bank, Bank) else [banked([parts])]
-    )
-
-    def one(member: Filter) -> Array:
-        zeros = tuple(jax.tree.leaves(member.weights()))
-        jumps = kernels.affine(member.kernel, zeros, member.weights()).jump
-        wide = [jnp.sum(jnp.broadcast_to(q, w.shape)) for q, w in zip(jumps, zeros, strict=True)]
-        return jnp.sqrt(sum(wide) / _tree.size(zeros))
-
-    return np.concatenate([np.asarray(jax.jit(jax.vmap(one))(members)) for members in stacked])
-
-
-def _checked(settings: Settings, likelihood: str) -> tuple[bool, bool]:
-    """Whether targets are classes, and whether weights are dropped; refuses what cannot be."""
-    _check.choice("projection", settings.projection, PROJECTIONS)
-    _check.choice("forgetting", settings.forgetting, FORGETTING)
-    _check.choice("correlations", settings.correlations, CORRELATIONS)
-    drops = np.ndim(settings.keep) > 0 or settings.keep != 1
-    if settings.projection == "natural" and drops:
-        raise _check.fail("keep", "1 with projection='natural', which drops nothing", settings.keep)
-    return likelihood in ("bernoulli", "categorical"), drops
-
-
-def _member(
-    speed: Speed,
-    settings: Settings,
-    network: Network,
-    law: Likelihood,
-    correlations: str,
-    alone: bool,
-) -> Filter:
-    """One filter; "yours" has the numbers of the estimator."""
-    shapes, mine = arguments.shapes(network), speed.name in (YOURS, LEARNED)
-    kernel = settings.kernel
-    if mine and kernel is None:
-        kernel = kernels.jump(
-            settings.memory, settings.jump_scale, settings.shrink, settings.jump_prob
-        )
-    elif kernel is None:
-        kept = math.sqrt(1.0 - speed.jump / STILL)
-        kernel = kernels.Jump(
-            kept, math.sqrt(speed.jump), kernels.SHRINK, 1.0, kernels.Centre(1.0, 0.0)
-        )
-    scales = settings.initial_scale, settings.level_scale if mine else speed.level
-    level_bound = BOUND if alone else LEVEL_BOUND
-    projection: Any = low_rank(*scales, bound=BOUND, level_bound=level_bound)
-    if correlations != "rank":
-        projection = natural(
-            *scales, bound=BOUND, correlations=correlations, level_bound=level_bound
-        )
-    found = arguments.kernel(kernel, shapes)
-    return Filter(
-        network.init,
-        network.apply,
-        found,
-        None,
-        law,
-        Drifting(projection, _variance(found)) if speed.name == LEARNED else projection,
-        derivatives=network.derivatives,
-    )
-
-
-def _variance(kernel: kernels.Kernel) -> float:
-    """Of a step of one weight."""
-    one = (jnp.zeros(()),)
-    return float(kernels.affine(kernel, one, one).jump[0])
-
-
-def _groups(
-    speeds: tuple[Speed, ...],
-    settings: Settings,
-    network: Network,
-    law: Likelihood,
-    correlations: str,
-    expert: bool,
-) -> tuple[list[Group], list[str]]:
-    """The members that relearn nothing, and those that do, each as one stacked filter."""
-    alone = len(speeds) == 1
-    calm = [s for s in speeds if not (s.replay or expert)]
-    eager = [s for s in speeds if s.replay or expert]
-    if not settings.replay:
-        eager = [s._replace(replay=0.0) for s in eager]
-    groups = []
-    for chosen, lots in ((calm, 0), (eager, int(settings.replay))):
-        if chosen:
-            members = [_member(s, settings, network, law, correlations, alone) for s in chosen]
-            weights = jnp.asarray([s.replay for s in chosen], padding.default_float())
-            groups.append(Group(banked(members), weights, lots, expert))
-    return groups, [s.name for s in calm + eager]
 
 
 def _check_classes(law: Likelihood, outputs: int) -> None:

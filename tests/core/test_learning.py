@@ -17,7 +17,7 @@ from scipy.special import logsumexp
 from scipy.stats import norm
 
 from hmnn._types import Batch
-from hmnn.core import learning
+from hmnn.core import learning, members
 from hmnn.core.prediction import Question
 from hmnn.methods import streams
 from hmnn.networks import linear, mlp
@@ -149,7 +149,7 @@ def by_hand(parts, plain, batch, replay, lots):
     for t, row in enumerate(zip(*map(np.asarray, batch), strict=True)):
         one = Batch(row[0][None], row[1][None], np.ones(1))
         law = correct(how.prior(plain, law), jax.tree.map(jnp.asarray, one))
-        key = jax.random.fold_in(jax.random.fold_in(KEY, t), learning.REPLAY)
+        key = jax.random.fold_in(jax.random.fold_in(KEY, t), members.REPLAY)
         drawn = jax.random.uniform(jax.random.fold_in(key, 0), (lots, 1))[:, 0]
         for u in drawn if len(kept) > lots else ():
             x, y = kept[int(u * len(kept))]
@@ -372,7 +372,7 @@ def with_experts(batch, known, seed=0):
     """Rows behind the columns that experts are told."""
     rng, number = np.random.default_rng(seed), len(batch.y)
     last = np.concatenate([[0.0], np.asarray(batch.y)[:-1]])
-    told = learning.Last(
+    told = members.Last(
         change=(np.asarray(batch.y) - last) / 1.3,
         offset=last,
         unit=np.full(number, 1.3),
@@ -389,7 +389,7 @@ def told_bank(**settings):
     expert = member(mlp(4, (4,), 2), "scaled_gaussian")
     groups = [group(calm), group(eager, replay=0.5, lots=2)]
     alone = bank(*groups, spreads=(0.3, 1.0))
-    told = learning.TOLD + 2
+    told = members.TOLD + 2
     experts = group(expert, replay=0.5, lots=2, expert=True)
     return alone, bank(*groups, experts, spreads=(0.3, 1.0), columns=told, told=True, **settings)
 
@@ -412,11 +412,11 @@ def test_experts_who_are_told_nothing_are_silent_and_learn_nothing():
     same(after.posterior.mean, first.posterior.mean)
     same(after.noise, first.noise)
     assert int(after.t[0]) == 20
-    close(state.work.x[:, learning.TOLD :], other.work.x)
+    close(state.work.x[:, members.TOLD :], other.work.x)
     question = Question("mean", 0, 0.95)
     more = with_experts(data(3, 1, "numbers"), 0)
     later = parts.projection.predict(parts, state, more.x, question)
-    plain = alone.projection.predict(alone, other, more.x[:, learning.TOLD :], question)
+    plain = alone.projection.predict(alone, other, more.x[:, members.TOLD :], question)
     close(later._replace(normals=None), plain._replace(normals=None))
     spoken, heard, _ = rows(parts, init(parts, KEY), with_experts(batch, 1))  # the control
     assert np.abs(heard.surprise - info.surprise).max() > 0.01
@@ -431,11 +431,11 @@ def test_what_an_expert_says_is_added_to_the_last_target():
     batch = with_experts(data(1, kind="numbers"), 1)
     state = init(parts, KEY)
     said = parts.projection.said(parts, state.posterior, batch.x, batch.y)
-    last = learning.Last(*batch.x[0, : learning.TOLD])
+    last = members.Last(*batch.x[0, : members.TOLD])
     expert = parts.projection.groups[2]
     own = of(expert.members, 0)
     one = of(state.posterior.members[2], 0)
-    x = batch.x[:, learning.TOLD - learning.INPUTS :]
+    x = batch.x[:, members.TOLD - members.INPUTS :]
     plain = own.projection.predict(own, one, x, Question("mean", 0, 0.95))
     np.testing.assert_allclose(said.mean[-1], last.offset + last.unit * plain.mean, rtol=1e-9)
     total = (plain.epistemic + plain.aleatoric) * last.unit**2

@@ -5,8 +5,8 @@ import pandas as pd
 import pytest
 from frozen import as_bytes
 
-from hmnn.core import learning
-from hmnn.core.learning import Recent
+from hmnn.core import learning, members
+from hmnn.core.members import Recent
 from hmnn.estimators import HMNNClassifier, HMNNRegressor, last_target
 from hmnn.estimators import river as door
 from hmnn.estimators.carrying import carried
@@ -207,7 +207,7 @@ def test_a_river_model_that_was_saved_goes_on_bit_for_bit(tmp_path):
 
 # --- new maps, new columns, new classes -----------------------------------------------------------
 def as_last(rows):
-    return learning.Last(*np.asarray(rows, np.float64)[:, : learning.TOLD].T)
+    return members.Last(*np.asarray(rows, np.float64)[:, : members.TOLD].T)
 
 
 def test_the_raw_function_of_a_bank_stands_when_maps_are_held_anew(taught):
@@ -218,7 +218,7 @@ def test_the_raw_function_of_a_bank_stands_when_maps_are_held_anew(taught):
     output, change = Move(np.array([1.7]), np.array([0.4])), Move(np.array([0.7]), np.array([-0.2]))
     after = carried(how.few, before, inputs, output, change)
     z = rng.normal(size=(8, 2))  # what was z is now ratio z + shift
-    new = learning.Last(*rng.normal(size=(6, 8)))._replace(unit=np.full(8, 0.6), known=np.ones(8))
+    new = members.Last(*rng.normal(size=(6, 8)))._replace(unit=np.full(8, 0.6), known=np.ones(8))
     old = new._replace(
         level=output.ratio * new.level + output.shift,
         step=change.ratio * new.step + change.shift,
@@ -241,7 +241,7 @@ def test_the_raw_function_of_a_bank_stands_when_maps_are_held_anew(taught):
     np.testing.assert_allclose(change.ratio * moved.change + change.shift, first.change, atol=1e-5)
     np.testing.assert_allclose(change.ratio * moved.step + change.shift, first.step, atol=1e-5)
     np.testing.assert_allclose(output.ratio * moved.level + output.shift, first.level, atol=1e-5)
-    x = [s.work.x[:count, learning.TOLD :] for s in (before, after)]
+    x = [s.work.x[:count, members.TOLD :] for s in (before, after)]
     np.testing.assert_allclose(inputs.ratio * x[1] + inputs.shift, x[0], atol=1e-5)
     # A target is the last one and what was added, under any map.
     sums = [part.offset + part.unit * part.change for part in (first, moved)]
@@ -306,8 +306,8 @@ def test_late_columns_leave_predictions_and_are_zero_in_rows_that_are_kept():
     expected = told(model, question)
     model.partial_fit(frame[16:17].assign(c=1.0), Y[16:17])
     wide = state_of(model).work
-    assert wide.x.shape == (500, model._places.inputs + learning.TOLD)
-    assert how.told == learning.TOLD
+    assert wide.x.shape == (500, model._places.inputs + members.TOLD)
+    assert how.told == members.TOLD
     inner = before.work.x.shape[1]
     np.testing.assert_array_equal(wide.x[:ROWS, :inner], before.work.x[:ROWS])
     assert (np.asarray(wide.x)[:ROWS, inner:] == 0.0).all()
@@ -352,7 +352,7 @@ def test_without_replay_no_row_is_kept(cls):
 
 def test_without_experts_nobody_is_told_and_fixed_is_one_filter():
     how, _ = started()
-    assert (how.told, len(how.names)) == (learning.TOLD, 8)
+    assert (how.told, len(how.names)) == (members.TOLD, 8)
     for off in ({"experts": False}, {"forgetting": "fixed"}):
         how, learned = started(**off)
         assert how.told == 0
