@@ -57,7 +57,7 @@ step = compiled(ONCE)(filtering.step)
 
 def model(kernel, family=None, how=SHORT, network=THREE):
     family = Gaussian() if family is None else family
-    return Filter(*network, kernel, family, likelihoods.gaussian(NOISE), how)
+    return Filter(*network[:2], kernel, family, likelihoods.gaussian(NOISE), how)
 
 
 def filtered(parts, xs, ys):

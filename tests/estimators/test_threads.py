@@ -13,7 +13,7 @@ from hmnn.estimators import river as dictionaries
 
 pytestmark = pytest.mark.usefixtures("compiled_quickly")
 
-ROWS = 300
+ROWS = 200
 
 
 @pytest.fixture
@@ -130,10 +130,10 @@ def test_two_threads_learn():
 def test_a_copy_goes_its_own_way():
     x, y = rows()
     for kind in (HMNNClassifier, HMNNRegressor):
-        model = kind(hidden=(4,), forgetting="fixed").fit(x[:50], y[:50])
+        model = kind(hidden=(4,), forgetting="fixed").fit(x[:20], y[:20])
         before = model.predict(x[:3])
         for twin in (copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
-            twin.partial_fit(x[50:99], y[50:99])
+            twin.partial_fit(x[20:40], y[20:40])
             assert int(twin.state_.filter.seen) == 2
         np.testing.assert_array_equal(model.predict(x[:3]), before)
 

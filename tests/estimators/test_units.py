@@ -72,7 +72,7 @@ def test_targets_in_new_units_are_followed(clean):
 
 def test_the_raw_function_stands_when_maps_are_held_anew():
     x, y = stream()
-    model = HMNNRegressor(hidden=(16, 16), random_state=0)
+    model = HMNNRegressor(hidden=(16,), random_state=0)
     model.predict_then_fit(x[:800], y[:800])
     how, before, learned = model._filter(), model.state_.filter, model.state_
     rng = np.random.default_rng(1)

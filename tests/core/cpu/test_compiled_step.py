@@ -87,7 +87,7 @@ def compiled_text(keep=0.75, optimiser=optax.sgd, **settings):
     weights = jax.eval_shape(network.init, jax.random.key(0))
     family = families.assign(weights, keep, "none" if keep == 1 else "all")
     how = descent.Descent(1e-3, 2, optimiser=optimiser, minibatch=16, **settings)
-    parts = Filter(*network, kernels.jump(), family, likelihoods.categorical(), how)
+    parts = Filter(*network[:2], kernels.jump(), family, likelihoods.categorical(), how)
     batch = Batch(jnp.zeros((ROWS, INPUTS)), jnp.zeros(ROWS, jnp.int32), jnp.ones(ROWS))
     with jax.numpy_dtype_promotion("standard"):  # Optax's Adam promotes
         state = jax.eval_shape(filtering.init, parts, jax.random.key(0))
