@@ -108,9 +108,7 @@ def _law_moved(law: Any, inputs: Move | None, output: Move | None) -> Any:
     return Moments(tuple(mean), tuple(variance), () if last is None else last)
 
 
-def _factors(
-    factors: tuple[Any, ...], inputs: Move | None, output: Move | None
-) -> Any:
+def _factors(factors: tuple[Any, ...], inputs: Move | None, output: Move | None) -> Any:
     """What a law of low rank says of sums of weights, as sums of the new weights."""
     said = [np.array(leaf, np.float64) for leaf in factors]
     if inputs is not None:

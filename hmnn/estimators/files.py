@@ -138,7 +138,8 @@ def _word(what: str, value: Any) -> Any:
 def _of_any_length(empty: Learned) -> Any:
     """Shapes and types that a file must have, but for what grows row by row."""
     scalers = {name: getattr(empty, name)._replace(recent=...) for name in ("x", "y")}
-    return empty._replace(surprise=..., believed=..., **scalers)  # type: ignore[arg-type]
+    last = empty.last._replace(scaler=empty.last.scaler._replace(recent=...))  # type: ignore[arg-type]
+    return empty._replace(surprise=..., believed=..., last=last, **scalers)  # type: ignore[arg-type]
 
 
 def sound(learned: Learned) -> Learned:

@@ -92,9 +92,7 @@ def _embedded(old: Filter, new: Filter, law: Any, fresh: Any, classes: Sequence[
     )
 
 
-def _placing(
-    old: Filter, new: Filter, classes: Sequence[int] | None
-) -> Callable[..., Any]:
+def _placing(old: Filter, new: Filter, classes: Sequence[int] | None) -> Callable[..., Any]:
     """How leaves of the old network are put into those of the new one.
 
     One logit becomes the difference of two: means of -m / 2 and m / 2, half the variance each, say
