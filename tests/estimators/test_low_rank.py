@@ -1,6 +1,7 @@
 """correlations="rank" in the estimators: resumed, under new units, and in wider networks."""
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -35,10 +36,10 @@ def learned(columns, outputs, likelihood, rows=40):
 
 
 def said(how, law, x):
-    """The outlook of the member, in double precision where the law is."""
+    """The outlook of the member."""
     member = jax.tree.map(lambda a: a[0], how.few.projection.groups[0].members)
-    like = jax.tree.map(lambda a: np.asarray(a, np.float32), law)
-    return member.projection.outlook(member, like, np.asarray(x, np.float32))
+    like = jax.tree.map(lambda a: jnp.asarray(a, jnp.float32), law)
+    return member.projection.outlook(member, like, jnp.asarray(x, jnp.float32))
 
 
 def test_what_the_factors_say_is_carried_exactly():
@@ -80,14 +81,15 @@ def test_a_wider_network_says_the_same():
     np.testing.assert_allclose(apart, before.outputs[:, 0], rtol=1e-4, atol=1e-5)
     # the variance of the difference, by hand
     apply = wide.few.apply
+    wide_x = jnp.asarray(np.column_stack([x, np.zeros(6)]), jnp.float32)
     tree = jax.tree.structure(wide.few.weights())
     w = np.concatenate([np.reshape(f, (len(f), -1)) for f in new.factors], axis=1)
     cov = np.linalg.inv(
         np.diag(1.0 / np.concatenate([np.ravel(v) for v in new.variance])) + w.T @ w
     )
-    jacobian = jax.jacobian(
-        lambda leaves: apply(tree.unflatten(leaves), np.column_stack([x, np.zeros(6)]))
-    )(list(map(np.asarray, new.mean)))
+    jacobian = jax.jacobian(lambda leaves: apply(tree.unflatten(leaves), wide_x))(
+        list(map(jnp.asarray, new.mean))
+    )
     j = np.concatenate([np.reshape(a[:, 1] - a[:, 0], (6, -1)) for a in jacobian], axis=1)
     np.testing.assert_allclose(np.einsum("np,pq,nq->n", j, cov, j), before.spread[:, 0], rtol=1e-2)
 
