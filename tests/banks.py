@@ -33,9 +33,7 @@ def member(
     law = likelihoods.LIKELIHOODS[likelihood]() if isinstance(likelihood, str) else likelihood
     how = natural(initial_scale, level, bound=1.0, correlations=correlations, level_bound=10.0)
     kernel = kernels.jump(memory, jump, jump_prob=1.0)
-    parts = Filter(
-        network.init, network.apply, kernel, None, law, how, derivatives=network.derivatives
-    )
+    parts = Filter(network.init, network.apply, kernel, None, law, how)
     return jax.tree.map(jnp.asarray, parts)
 
 

@@ -137,8 +137,6 @@ class Filter:
     """The family of each leaf of the weights."""
     likelihood: Likelihood
     projection: Projection
-    derivatives: Derivatives | None = field(default=None, metadata={"static": True})
-    """How a network of dense layers tells its derivatives; None: they are found."""
     leaf_means: Callable[..., tuple[Weights, ...]] = field(
         default=leaf_means, metadata={"static": True}
     )
@@ -150,6 +148,11 @@ class Filter:
     def __post_init__(self) -> None:
         parts = self.kernel, self.family, self.likelihood, self.projection
         object.__setattr__(self, "kinds", _tree.kinds(parts))
+
+    @property
+    def derivatives(self) -> Derivatives | None:
+        """How a network of dense layers tells its derivatives; None: they are found."""
+        return getattr(self.apply, "derivatives", None)
 
     def weights(self) -> Weights:
         """Zeros shaped like the weights."""

@@ -59,8 +59,6 @@ class Bank:
     """The mixture of several filters as a projection; all but `buffer` and `told` are traced."""
 
     groups: tuple[Group, ...]
-    width: Filter | None = None
-    """Tells how wide rows lie, see `calibration`; it learns from what the mixture misses."""
     share: Scalar = 1e-3
     """Which part of its weight an owner gives away after a row."""
     spreads: tuple[float, ...] = field(default=SHARES, metadata={"static": True})
@@ -72,6 +70,8 @@ class Bank:
     """Whether x begins with the columns of `Last`."""
     joint: int = field(default=natural.JOINT, metadata={"static": True})
     """Rows that are taken together; more rows are taken in turn."""
+    width: Filter | None = None
+    """Tells how wide rows lie, see `calibration`; it learns from what the mixture misses."""
 
     @property
     def sizes(self) -> list[int]:

@@ -184,8 +184,7 @@ def _member(speed: Speed, settings: Settings, network: Network, law: Likelihood)
         projection = natural(scale, level, correlations=correlations, **bounds)
     if speed.name == LEARNED:
         projection = Drifting(projection, _variance(kernel))
-    first, apply, derivatives = network
-    return Filter(first, apply, kernel, None, law, projection, derivatives=derivatives)
+    return Filter(network.init, network.apply, kernel, None, law, projection)
 
 
 def _variance(kernel: kernels.Kernel) -> float:

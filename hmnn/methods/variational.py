@@ -59,7 +59,6 @@ def build(
             family=arguments.family(family, keep, keep_where, shapes),
             likelihood=law,
             projection=how,
-            derivatives=network.derivatives,
         )
     )
 

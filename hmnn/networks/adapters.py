@@ -19,10 +19,16 @@ class Network(NamedTuple):
 
     init: Callable[[Key], Weights]
     apply: Callable[[Weights, Array], Array]
-    derivatives: Derivatives | None = None
-    """For networks of dense layers: derivatives(weights, row) -> the outputs of one row, and for
-    each leaf of the weights the derivatives in it, of a matrix as `Outer`. The last layer comes
-    last, its matrix before its biases. None: they are found by differentiation."""
+
+    @property
+    def derivatives(self) -> Derivatives | None:
+        """What the function `apply` may carry, for networks of dense layers.
+
+        derivatives(weights, row) -> the outputs of one row, and for each leaf of the weights the
+        derivatives in it, of a matrix as `Outer`. The last layer comes last, its matrix before its
+        biases. None: they are found by differentiation.
+        """
+        return getattr(self.apply, "derivatives", None)
 
 
 def from_functions(init: Any, apply: Any) -> Network:
@@ -59,7 +65,9 @@ def from_equinox(build: Any) -> Network:
     def derivatives(weights: Weights, row: Array) -> tuple[Array, tuple[Array | Outer, ...]]:
         return eqx.combine(weights, rest).derivatives(row)
 
-    return Network(init, apply, derivatives if hasattr(example, "derivatives") else None)
+    if hasattr(example, "derivatives"):
+        apply.derivatives = derivatives  # type: ignore[attr-defined]
+    return Network(init, apply)
 
 
 def from_flax(module: Any, x: Any) -> Network:

@@ -17,7 +17,7 @@ from scipy.special import logsumexp
 from scipy.stats import norm
 
 from hmnn._types import Batch
-from hmnn.core import learning, members
+from hmnn.core import members
 from hmnn.core.prediction import Question
 from hmnn.methods import streams
 from hmnn.networks import linear, mlp
@@ -36,7 +36,7 @@ SEVERAL = [
 def no_stage(monkeypatch):
     """A bank without the output stage, which is no part of a member."""
     for name in ("TEMPERATURES", "SCALES"):
-        monkeypatch.setattr(learning, name, (1.0,))
+        monkeypatch.setattr(calibration, name, (1.0,))
 
 
 def arrays(tree):

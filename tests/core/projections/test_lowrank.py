@@ -104,7 +104,7 @@ def test_a_network_is_corrected_as_its_linear_model_is(outputs):
     network = mlp(2, (3,), outputs)
     law = likelihoods.categorical() if outputs > 1 else likelihoods.bernoulli()
     parts = parts_of(network, law, kernels.static(), initial_scale=START, rank=4 * outputs)
-    general = replace(parts, derivatives=None)
+    general = replace(parts, apply=lambda weights, x: parts.apply(weights, x))
     x, y = jnp.asarray(rng.normal(size=(4, 2))), jnp.array([0, 1, 1, 0])
     y = y if outputs > 1 else y.astype(float)
     batch = Batch(x, y, jnp.array([1.0, 0.5, 2.0, 0.0]))
