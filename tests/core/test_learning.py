@@ -17,7 +17,7 @@ from scipy.special import logsumexp
 from scipy.stats import norm
 
 from hmnn._types import Batch
-from hmnn.core import members
+from hmnn.core import calibration, members
 from hmnn.core.prediction import Question
 from hmnn.methods import streams
 from hmnn.networks import linear, mlp
