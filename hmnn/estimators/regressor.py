@@ -9,7 +9,7 @@ from sklearn.base import RegressorMixin
 
 from hmnn import _check
 from hmnn._types import Number
-from hmnn.core import normal_mixtures
+from hmnn.core import likelihoods, normal_mixtures
 from hmnn.core.filtering import Info, State
 from hmnn.core.prediction import Prediction
 from hmnn.estimators import followed, in_turn, inputs, scaling
@@ -86,8 +86,9 @@ class HMNNRegressor(RegressorMixin, StreamEstimator):
         if follow:
             level = followed.level(learned.asked, level)
         law, (start, unit) = normals(told), self._map(learned.y)
-        ends = (normal_mixtures.quantile(law, p) for p in (0.5 - 0.5 * level, 0.5 + 0.5 * level))
-        return start + unit * np.stack(list(ends), axis=1)
+        ends = [normal_mixtures.quantile(law, p) for p in (0.5 - 0.5 * level, 0.5 + 0.5 * level)]
+        told_range = likelihoods.mean_range(self._filter().single.likelihood)
+        return np.clip(start + unit * np.stack(ends, axis=1), *told_range)
 
     def forecast(self, X: Any, horizon: Number = 1) -> tuple[ndarray, ndarray]:  # noqa: N803 - scikit-learn's name
         """Mean and standard deviation `horizon` time steps from now: the farther, the wider."""

@@ -198,7 +198,9 @@ def build(settings: Settings, columns: int, outputs: int, likelihood: str) -> St
     # Before the cache, to which 50 and 50.0 are the same, and 1 and True.
     for name in ("epochs", "minibatch", "buffer"):
         _check.count(name, getattr(settings, name))
-    _check.count("replay", settings.replay, least=0)
+    if _check.count("replay", settings.replay, least=0) >= settings.buffer:
+        allowed = f"less than buffer ({settings.buffer}), the rows to draw from"
+        raise _check.fail("replay", allowed, settings.replay)
     if type(settings.experts) not in (bool, np.bool_):
         raise _check.fail("experts", "True or False", settings.experts)
     settings = settings._replace(hidden=tuple(settings.hidden))
