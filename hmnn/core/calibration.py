@@ -20,7 +20,7 @@ from hmnn.core.prediction import Normals, Prediction
 
 TEMPERATURES = (0.8, 1.0, 1.25, 1.6)
 """Powers to which the probabilities of classes are raised."""
-SCALES = (0.6, 1.1, 2.0)
+SCALES = (0.7, 1.2, 2.2)
 """Factors of the variance of numbers."""
 TINY = 1e-30
 """Probabilities are at least so large where their logarithm is taken."""

@@ -7,14 +7,15 @@ import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 
+from hmnn.core import normal_mixtures
 from hmnn.core.filtering import State
 from hmnn.core.prediction import Prediction
-from hmnn.estimators import last_target, scaling
+from hmnn.estimators import followed, last_target, scaling
 from hmnn.estimators.carrying import carried
 from hmnn.estimators.equal_rows import WeightedRows
 from hmnn.estimators.known_columns import Move, Scaler
 from hmnn.estimators.last_target import LastTarget, Maps
-from hmnn.estimators.learned import Learned, log_density
+from hmnn.estimators.learned import Learned, log_density, normals
 from hmnn.estimators.scaling import Part
 from hmnn.methods.padding import default_float
 from hmnn.methods.streams import StreamFilter
@@ -40,11 +41,8 @@ class _Stretch(NamedTuple):
     """Of the differences of targets, for experts."""
     start: int
     end: int
-
-    @property
-    def moves(self) -> bool:
-        """Whether the network has to follow after these rows."""
-        return any(part.move for part in (self.x, self.y, self.change) if part)
+    moves: bool
+    """Whether the network has to follow after these rows."""
 
 
 def taught(
@@ -69,26 +67,29 @@ def taught(
     last, state = stretches[-1], before.filter
     more = np.zeros((0, x.shape[1])) if asked is None else asked
     more = scaling.beside(last.x.after, more) if scaled[0] and len(more) else np.nan_to_num(more)
-    after = _after(how, before, y, last)
-    next_told = last_columns(how, after, last.y.after if last.y else before.y, len(more))
+    after, next_told = before.last, None
+    if how.told and last.y:
+        after = _after(before, y, last)
+        next_told = last_columns(how, after, last.y.after, len(more))
     told, surprise = [], []
     believed: list[Any] = []
     for part in stretches:
         rows = part.x.centred if scaled[0] else np.nan_to_num(x[part.start : part.end])
         values = part.y.centred[:, 0] if part.y else y[part.start : part.end]
-        with_last = more if part is last and not part.moves else more[:0]
-        columns = _told_before(how, before, y, part)
+        moves = part.moves
+        with_last = more if part is last and not moves else more[:0]
+        columns = _told_before(before, y, part) if how.told else None
         if columns is not None and len(with_last):
             columns = np.concatenate([columns, next_told])
         state, said, (seen, weights) = _learned(how, state, rows, values, with_last, columns)
         if part.y:
             seen = _in_units(y[part.start : part.end], said, part.y)
-        if part.moves:
+        if moves:
             state = carried(how.few, state, *(p.move if p else None for p in part[:3]))
         told.append(said)
         surprise.append(seen)
         believed.append(weights)
-    if len(more) and last.moves:
+    if len(more) and moves:
         told.append(_learned(how, state, more[:0], y[:0], more, next_told)[1])
     scalers = last.x.after, last.y.after if last.y else before.y
     history = None if believed[0] is None else np.concatenate(believed)
@@ -97,7 +98,10 @@ def taught(
     if not scaled[1]:
         return Taught(learned, said, np.zeros(len(x)), np.ones(len(x)))
     both = [_back(part.y) for part in stretches if part.y]
-    return Taught(learned, said, *(np.concatenate(a) for a in zip(*both, strict=True)))
+    level, unit = (np.concatenate(a) for a in zip(*both, strict=True))
+    law = normals(jax.tree.map(lambda part: part[: len(y)], said))
+    asked_for = followed.after(learned.asked, normal_mixtures.below(law, (y - level) / unit))
+    return Taught(learned._replace(asked=asked_for), said, level, unit)
 
 
 def looked_at(how: StreamFilter, learned: Learned, x: ndarray, scaled: bool) -> Prediction:
@@ -136,7 +140,7 @@ def last_columns(
     return last_target.columns(last, y, np.zeros(rows), targets, jumps, seen)
 
 
-def _after(how: StreamFilter, before: Learned, y: ndarray, stretch: _Stretch) -> LastTarget:
+def _after(before: Learned, y: ndarray, stretch: _Stretch) -> LastTarget:
     """The latest targets after all rows."""
     if stretch.change is None:
         return before.last
@@ -144,9 +148,7 @@ def _after(how: StreamFilter, before: Learned, y: ndarray, stretch: _Stretch) ->
     return LastTarget(float(y[-1]), float(gap), stretch.change.after)
 
 
-def _told_before(
-    how: StreamFilter, before: Learned, y: ndarray, part: _Stretch
-) -> Float[ndarray, "rows told"] | None:
+def _told_before(before: Learned, y: ndarray, part: _Stretch) -> Float[ndarray, "rows told"] | None:
     """What is told before each row of a stretch, and what experts learn there."""
     if part.change is None or part.y is None:
         return None
@@ -209,7 +211,13 @@ def _stretches(
     if how.told:
         gaps = last_target.differences(before.last, y)
         parts.append(scaling.running(before.last.scaler, gaps[:, None]))
-    return _cut(parts)
+    if len(parts[0]) > 1:
+        return _cut(parts)
+    x = parts[0][0]
+    target = parts[1][0] if len(parts) > 1 else None
+    change = parts[2][0] if len(parts) > 2 else None
+    moves = x.move or (target and target.move) or (change and change.move)
+    return [_Stretch(x, target, change, 0, len(x.centred), bool(moves))]
 
 
 def _cut(parts: list[list[Part]]) -> list[_Stretch]:
@@ -221,6 +229,6 @@ def _cut(parts: list[list[Part]]) -> list[_Stretch]:
         if moves or i + 1 == len(parts[0]):
             whole: list[Any] = [scaling.joined(column[first : i + 1]) for column in parts]
             x, y, change = (*whole, None, None)[:3]
-            result.append(_Stretch(x, y, change, start, end))
+            result.append(_Stretch(x, y, change, start, end, moves))
             first, start = i + 1, end
     return result

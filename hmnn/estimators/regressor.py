@@ -14,7 +14,6 @@ from hmnn.core.filtering import Info, State
 from hmnn.core.prediction import Prediction
 from hmnn.estimators import followed, in_turn, inputs, scaling
 from hmnn.estimators.equal_rows import WeightedRows
-from hmnn.estimators.in_turn import Taught
 from hmnn.estimators.known_columns import Move, Scaler
 from hmnn.estimators.learned import Learned, log_density, normals
 from hmnn.estimators.scikit import StreamEstimator, Uncertainty
@@ -59,7 +58,7 @@ class HMNNRegressor(RegressorMixin, StreamEstimator):
         if self.projection == "gradient":
             return _joined([self._told_then_learned(*row) for row in zip(x, y, strict=True)])
         done = in_turn.taught(self._filter(), self._now(), x, y, self._scaled())
-        self.state_ = self._after(done, y)
+        self.state_ = done.learned
         mean, std = _moments(done.told)
         return done.level + done.unit * mean, done.unit * std
 
@@ -104,11 +103,6 @@ class HMNNRegressor(RegressorMixin, StreamEstimator):
                 for part in (told.epistemic, told.aleatoric)
             )
         )
-
-    def _after(self, done: Taught, y: ndarray) -> Learned:
-        law = normals(jax.tree.map(lambda part: part[: len(y)], done.told))
-        below = normal_mixtures.below(law, (y - done.level) / done.unit)
-        return done.learned._replace(asked=followed.after(done.learned.asked, below))
 
     def _checked(
         self,

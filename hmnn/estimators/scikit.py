@@ -19,7 +19,6 @@ from hmnn.core.prediction import Prediction
 from hmnn.estimators import equal_rows, files, in_turn, inputs, known_columns, last_target, scaling
 from hmnn.estimators.carrying import carried
 from hmnn.estimators.equal_rows import WeightedRows
-from hmnn.estimators.in_turn import Taught
 from hmnn.estimators.known_columns import Move, Scaler
 from hmnn.estimators.learned import Learned, nothing
 from hmnn.estimators.signals import Signals
@@ -239,7 +238,7 @@ class StreamEstimator(Signals, BaseEstimator):
         if len(x) > 1:
             rows = equal_rows.merged(rows)
         if len(rows.x) == 1 and rows.weight[0] == 1.0 and how.descends_from > 1 and not settle:
-            return self._after(in_turn.taught(how, before, rows.x, rows.y, self._scaled()), rows.y)
+            return in_turn.taught(how, before, rows.x, rows.y, self._scaled()).learned
         (x_scaler, move), (y_scaler, y_move) = (
             scaling.absorbed(before.x, rows.x, rows.weight),
             self._absorbed(before.y, rows.y, rows.weight),
@@ -262,10 +261,6 @@ class StreamEstimator(Signals, BaseEstimator):
         """Whether x is standardised, and whether y is."""
         return bool(self.standardise), False
 
-    def _after(self, done: Taught, y: ndarray) -> Learned:
-        """What was learned of rows that came in turn."""
-        return done.learned
-
     def _absorbed(self, scaler: Scaler, y: ndarray, weight: ndarray) -> tuple[Scaler, Move | None]:
         return scaler, None
 
@@ -287,9 +282,9 @@ class StreamEstimator(Signals, BaseEstimator):
         x, learned, how = X if read else inputs.questions(now, X), now.state_, now._filter()
         rows = scaling.beside(learned.x, x) if self.standardise else np.nan_to_num(x)
         last = None
-        if ahead == 1:
+        if how.told and ahead == 1:
             last = in_turn.last_columns(how, learned.last, learned.y, len(rows))
-        told = how.predict(learned.filter, rows.astype(default_float()), ahead, last)
+        told = how.predict(learned.filter, rows, ahead, last)
         self._built = now._built
         if not np.isfinite(told.mean).all():
             row = int(np.argwhere(~np.isfinite(told.mean))[0][0])

@@ -79,7 +79,9 @@ class StreamFilter(NamedTuple):
 
     def learn(self, state: State, x: ndarray, y: ndarray, weight: ndarray) -> tuple[State, Info]:
         """One time step: all rows together."""
-        number, x = len(x), self._with(x, None)
+        number = len(x)
+        if self.told:
+            x = self._with(x, None)
         batch = Batch(x, y, weight) if number == 1 else padding.padded(x, y, weight)
         if number < self.descends_from:
             after, info = method.step(self.few, state, batch)
@@ -140,8 +142,8 @@ class StreamFilter(NamedTuple):
 
         Predict it, then learn it unless its weight is 0. `last` has the columns for experts.
         """
-        number, x = len(x), self._with(x, last)
-        batch = Batch(x, y, weight)
+        number = len(x)
+        batch = Batch(self._with(x, last) if self.told else x, y, weight)
         if number > 1:
             size = next((n for n in SIZES if number <= n), padding.bucket(number))
             batch = Batch(*(_filled(part, size) for part in batch))
@@ -159,8 +161,6 @@ class StreamFilter(NamedTuple):
 
     def _with(self, x: ndarray, last: ndarray | None) -> ndarray:
         """x behind the columns for experts; zeros say that the last target is not known."""
-        if not self.told:
-            return x
         last = np.zeros((len(x), self.told), x.dtype) if last is None else last
         return np.concatenate([last.astype(x.dtype), x], axis=1)
 
@@ -168,7 +168,8 @@ class StreamFilter(NamedTuple):
         self, state: State, x: ndarray, ahead: int = 1, last: ndarray | None = None
     ) -> Prediction:
         """What is said of new rows `ahead` time steps after the last one, in NumPy's arrays."""
-        x = self._with(x, last)
+        if self.told:
+            x = self._with(x, last)
         if len(x) == 1:
             return jax.device_get(_predict(self.few, state, x, ahead))
         return jax.tree.map(

@@ -86,9 +86,8 @@ def test_the_raw_function_stands_when_maps_are_held_anew():
     states = before.posterior.members, after.posterior.members
     for group, one, other in zip(how.few.projection.groups, *states, strict=True):
         if not group.expert:  # they say what is added to the last target
-            for name in ("variance", "claimed"):
-                noise, moved = (getattr(part.noise, name) for part in (one, other))
-                np.testing.assert_allclose(output.ratio[0] ** 2 * moved, noise, rtol=1e-6)
+            noise, moved = (part.noise.variance for part in (one, other))
+            np.testing.assert_allclose(output.ratio[0] ** 2 * moved, noise, rtol=1e-6)
     wrong = how.predict(before, z.astype(np.float32))
     assert np.abs(wrong.mean - old.mean).max() > 0.1
     assert carried(how.few, before, None, None) is before
