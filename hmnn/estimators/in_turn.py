@@ -213,11 +213,11 @@ def _stretches(
         parts.append(scaling.running(before.last.scaler, gaps[:, None]))
     if len(parts[0]) > 1:
         return _cut(parts)
-    x = parts[0][0]
+    first = parts[0][0]
     target = parts[1][0] if len(parts) > 1 else None
     change = parts[2][0] if len(parts) > 2 else None
-    moves = x.move or (target and target.move) or (change and change.move)
-    return [_Stretch(x, target, change, 0, len(x.centred), bool(moves))]
+    moves = first.move or (target and target.move) or (change and change.move)
+    return [_Stretch(first, target, change, 0, len(first.centred), bool(moves))]
 
 
 def _cut(parts: list[list[Part]]) -> list[_Stretch]:

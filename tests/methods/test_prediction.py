@@ -56,7 +56,7 @@ def exact(state) -> tuple[np.ndarray, np.ndarray]:
 def test_without_draws_there_is_a_mean_and_no_interval(regression):
     said = REGRESSION.predict(regression, NEW)
     np.testing.assert_allclose(said.mean, exact(regression)[0], atol=1e-6)
-    assert said[1:] == (None,) * 5
+    assert said[1:] == (None,) * 6
 
 
 def test_the_mean_is_at_the_mean_weights_and_the_location_at_m(labels):
