@@ -222,6 +222,7 @@ def _build(settings: Settings, columns: int, outputs: int, likelihood: str) -> S
     network = settings.network
     if network is None:
         network = mlp(columns, settings.hidden, outputs)
+    arguments.shapes(network)  # refuses what is no network
     law = arguments.likelihood(likelihood if settings.likelihood is None else settings.likelihood)
     found = arguments.widths(network, law)(np.zeros((1, columns), padding.default_float()))
     if found != outputs:
